@@ -1,0 +1,39 @@
+# Every target works on a fresh machine: the virtual environment is made when it is missing.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= runs/demo
+
+.PHONY: demo test lint bench format clean
+
+demo: $(VENV)/.core   ## the whole method on the data inside the package, with a report
+	$(BIN)/nesbs demo --out $(OUT)
+
+test: $(VENV)/.dev    ## the default tests, with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
+
+lint: $(VENV)/.dev    ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.core  ## speed, as ratios against a plain reference in the same run
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/.core
