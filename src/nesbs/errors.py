@@ -1,0 +1,27 @@
+"""What goes wrong in the user's hands: one exception, whose message says what, what was found, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class NesbsError(ValueError):
+    """Bad input or a run that cannot go on; the command shows the message alone and exits with code 2."""
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """A half sentence that leads from a wrong word to the right one.
+
+    >>> did_you_mean("epoch", ["epochs", "cells"])
+    'did you mean epochs?'
+    >>> did_you_mean("zzz", ["epochs", "cells"])
+    'choose one of: epochs, cells'
+    """
+    choices = list(choices)
+    # A dotted key is mostly mistyped in its last part; compare whole keys first, then last parts.
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    if not near:
+        tails = {choice.rsplit(".", 1)[-1]: choice for choice in choices}
+        near = [tails[t] for t in difflib.get_close_matches(word.rsplit(".", 1)[-1], tails, n=1, cutoff=0.6)]
+    return f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"

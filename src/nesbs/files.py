@@ -1,0 +1,105 @@
+"""Files appear whole or not at all: atomic writes and checked reads of JSON, text and tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+
+from nesbs.errors import NesbsError
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise NesbsError(f"cannot write {path}: {error.strerror}") from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
+        # mkstemp makes files private; ours are as readable as the umask says.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise NesbsError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path`, atomically."""
+    with _replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; a missing or unreadable one is a `NesbsError`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NesbsError(f"there is no file {path}") from None
+    except OSError as error:
+        raise NesbsError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise NesbsError(f"{path} is not text") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write plain data as JSON, atomically; the same value gives the same bytes."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The plain data in a JSON file; a broken one is a `NesbsError`."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise NesbsError(
+            f"{path} is not valid JSON (line {error.lineno}): remove it and run the same command again"
+        ) from None
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: str) -> None:
+    """Write named tensors (and a few words about them) as safetensors, atomically."""
+    with _replacing(path) as temporary:
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        safetensors.torch.save_file(plain, temporary, metadata=metadata)
+
+
+def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors of a safetensors file and the words written beside them."""
+    if not path.is_file():
+        raise NesbsError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as opened:
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+            return tensors, dict(opened.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise NesbsError(
+            f"{path} is not a whole safetensors file ({error}): remove it and run the same command again"
+        ) from None
+
+
+def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Put tensors into a module, complaining in words when they do not belong to it."""
+    try:
+        module.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        first = str(error).splitlines()[1:2]
+        raise NesbsError(f"{path} does not fit this recipe:{''.join(first)}") from None

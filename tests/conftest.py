@@ -1,0 +1,39 @@
+"""Shared by all tests: the same threads everywhere, and small data made on the spot."""
+
+import pytest
+import torch
+
+from nesbs.data import Dataset, load_dataset
+from nesbs.data.split import make_split
+
+
+torch.set_num_threads(2)  # also for fixtures that outlive a test
+
+
+@pytest.fixture(autouse=True)
+def _two_threads():
+    torch.set_num_threads(2)
+
+
+@pytest.fixture
+def random():
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def mini() -> Dataset:
+    """A few hundred real images."""
+    return load_dataset("fashion-mini", train_limit=300, test_limit=100)
+
+
+@pytest.fixture(scope="session")
+def noise() -> Dataset:
+    """64 + 32 random grey images 8×8 of three classes: for tests of plumbing, in milliseconds."""
+    g = torch.Generator().manual_seed(0)
+
+    def split(count, like=None):
+        images = torch.randint(0, 256, (count, 1, 8, 8), generator=g, dtype=torch.uint8)
+        return make_split(images, torch.arange(count) % 3, ("a", "b", "c"), source="noise", like=like)
+
+    train = split(64)
+    return Dataset("noise", train, split(32, train))
