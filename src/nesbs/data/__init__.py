@@ -1,0 +1,17 @@
+"""What comes in: named data sets, image folders, `.npz` files; batches that live on the device; the 70/30 split."""
+
+from nesbs.data.batches import augment, batches, steps_per_epoch
+from nesbs.data.sources import DATASETS, DataSettings, load_dataset
+from nesbs.data.split import Dataset, Split, stratified
+
+__all__ = [
+    "DATASETS",
+    "DataSettings",
+    "Dataset",
+    "Split",
+    "augment",
+    "batches",
+    "load_dataset",
+    "steps_per_epoch",
+    "stratified",
+]

@@ -1,0 +1,76 @@
+"""Data sets in `.npz` files: `x_train`, `y_train`, `x_test`, `y_test`, or `x` and `y` to be split."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nesbs.data.split import Split, make_split, stratified
+from nesbs.errors import NesbsError
+
+TEST_FRACTION = 0.2  # of each class, where a source has no test part of its own
+
+
+def load_npz(path: Path) -> tuple[Split, Split]:
+    """Training and test part of an `.npz` file of images (uint8; grey, or colour with channels last).
+
+    An array `classes` of strings names the classes; without it there are as many as the largest training
+    label says.
+    """
+    arrays = _read(path)
+    if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
+        pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
+    elif {"x", "y"} <= arrays.keys():
+        labels = _labels(arrays["y"], path)
+        rest, held_out = (part.numpy() for part in stratified(labels, TEST_FRACTION, seed=0))
+        pairs = [(arrays["x"][rest], arrays["y"][rest]), (arrays["x"][held_out], arrays["y"][held_out])]
+    else:
+        raise NesbsError(
+            f"{path}: needs the arrays x_train, y_train, x_test, y_test (or x and y), "
+            f"found {', '.join(arrays) or 'none'}"
+        )
+    train_labels = _labels(pairs[0][1], path)
+    if "classes" in arrays:
+        names = tuple(str(name) for name in arrays["classes"])
+    else:
+        names = tuple(str(i) for i in range(int(train_labels.max()) + 1)) if len(train_labels) else ()
+    train = make_split(_images(pairs[0][0], path), train_labels, names, source=f"{path}, training part")
+    test = make_split(
+        _images(pairs[1][0], path), _labels(pairs[1][1], path), names, source=f"{path}, test part", like=train
+    )
+    return train, test
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise NesbsError(f"there is no file {path}")
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, AttributeError) as error:
+        raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
+
+
+def _images(array: np.ndarray, path: Path) -> torch.Tensor:
+    """(images, height, width[, channels]) bytes to (images, channels, height, width)."""
+    if array.dtype != np.uint8:
+        raise NesbsError(f"{path}: images must be uint8 (0 to 255), found {array.dtype}")
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4 and array.shape[-1] in (1, 3):
+        array = array.transpose(0, 3, 1, 2)
+    else:
+        raise NesbsError(
+            f"{path}: images must be (images, height, width) or (…, 1 or 3 channels last), found {array.shape}"
+        )
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _labels(array: np.ndarray, path: Path) -> torch.Tensor:
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise NesbsError(f"{path}: labels must be whole numbers on one axis, found {array.dtype} {array.shape}")
+    return torch.from_numpy(array.astype(np.int64))

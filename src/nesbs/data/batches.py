@@ -1,0 +1,55 @@
+"""Batches made on the device: one shuffle an epoch, crop and flip as index arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from nesbs.data.split import Split
+
+
+def batches(
+    split: Split, batch_size: int, *, generator: torch.Generator, crop: int = 0, flip: bool = False
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """One epoch of shuffled batches: images (batch, channels, height, width) in [0, 1], labels (batch,).
+
+    All batches have the same size; what does not fill one waits for the next epoch's shuffle. A split
+    smaller than a batch is one batch. `generator` is on the split's device.
+    """
+    order = torch.randperm(len(split), generator=generator, device=split.device)
+    size = min(batch_size, len(split))
+    for step in range(steps_per_epoch(split, batch_size)):
+        index = order[step * size : (step + 1) * size]
+        images = split.pixels(index)
+        if crop or flip:
+            images = augment(images, crop=crop, flip=flip, generator=generator)
+        yield images, split.labels[index]
+
+
+def steps_per_epoch(split: Split, batch_size: int) -> int:
+    """How many batches `batches` yields."""
+    return max(1, len(split) // batch_size)
+
+
+def augment(images: Tensor, *, crop: int, flip: bool, generator: torch.Generator) -> Tensor:
+    """Shift each image by up to `crop` pixels (black comes in from outside) and mirror it half the time.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> augment(torch.ones(4, 3, 8, 8), crop=2, flip=True, generator=random).shape
+    torch.Size([4, 3, 8, 8])
+    """
+    batch, _, height, width = images.shape
+    device = images.device
+    padded = torch.nn.functional.pad(images, (crop, crop, crop, crop))
+    top, left = torch.randint(0, 2 * crop + 1, (2, batch, 1), generator=generator, device=device)
+    rows = top + torch.arange(height, device=device)
+    columns = torch.arange(width, device=device).expand(batch, width)
+    if flip:
+        mirrored = torch.rand(batch, 1, generator=generator, device=device) < 0.5
+        columns = torch.where(mirrored, width - 1 - columns, columns)
+    columns = left + columns
+    image = torch.arange(batch, device=device)[:, None, None]
+    # Indices around a slice put the indexed axes first: (batch, height, width, channels).
+    return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()

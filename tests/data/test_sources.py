@@ -1,0 +1,195 @@
+"""What comes in: named sets, .npz files, folders; and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from nesbs.data import load_dataset, stratified
+from nesbs.data.cifar import RECORD
+from nesbs.errors import NesbsError
+
+
+def write_npz(path, **changes):
+    g = np.random.default_rng(0)
+    arrays = {
+        "x_train": g.integers(0, 256, (30, 8, 8, 3), dtype=np.uint8),
+        "y_train": np.arange(30) % 3,
+        "x_test": g.integers(0, 256, (9, 8, 8, 3), dtype=np.uint8),
+        "y_test": np.arange(9) % 3,
+    }
+    arrays.update(changes)
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    return path
+
+
+def write_folder(root, classes=("ant", "bee"), count=10, size=(10, 10), mode="RGB"):
+    g = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            pixels = g.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+            Image.fromarray(pixels).convert(mode).save(root / name / f"{i}.png")
+    return root
+
+
+def test_fashion_mini_is_whole_and_balanced():
+    data = load_dataset()
+    assert data.train.images.shape == (6000, 1, 28, 28)
+    assert data.train.labels.bincount().tolist() == [600] * 10
+    assert data.test.labels.bincount().tolist() == [200] * 10
+    assert data.train.class_names[9] == "ankle boot"
+    pixels = data.train.pixels().double()
+    assert data.train.mean.item() == pytest.approx(pixels.mean().item(), abs=1e-6)
+    assert data.train.std.item() == pytest.approx(pixels.std(unbiased=False).item(), abs=1e-6)
+    assert torch.equal(data.test.mean, data.train.mean)
+
+
+def test_the_search_split_is_70_30_disjoint_and_fixed():
+    one, two, other = load_dataset(), load_dataset(), load_dataset(split_seed=1)
+    assert len(one.search_train) == 4200
+    assert torch.equal(one.search_valid.images, two.search_valid.images)
+    assert not torch.equal(one.search_valid.images, other.search_valid.images)
+    train, valid = one._parts
+    assert sorted([*train.tolist(), *valid.tolist()]) == list(range(6000))
+
+
+def test_stratified_leaves_something_on_either_side():
+    rest, held_out = stratified(torch.tensor([0, 0, 1, 1, 1]), 0.01, seed=0)
+    assert len(held_out) == 2
+    assert len(rest) == 3
+
+
+def test_limits_keep_the_classes_in_proportion():
+    data = load_dataset(train_limit=100, test_limit=50)
+    assert data.train.labels.bincount().tolist() == [10] * 10
+    assert data.test.labels.bincount().tolist() == [5] * 10
+
+
+def test_an_npz_file(tmp_path):
+    data = load_dataset(write_npz(tmp_path / "a.npz", classes=np.array(["x", "y", "z"])))
+    assert data.train.images.shape == (30, 3, 8, 8)
+    assert data.train.class_names == ("x", "y", "z")
+    stored = np.load(tmp_path / "a.npz")["x_train"]
+    assert data.train.images[4, 2, 1, 3] == stored[4, 1, 3, 2]
+
+
+def test_an_npz_file_without_a_test_part_is_split(tmp_path):
+    arrays = dict.fromkeys(("x_train", "y_train", "x_test", "y_test"))
+    x = np.zeros((50, 8, 8), dtype=np.uint8)
+    data = load_dataset(write_npz(tmp_path / "a.npz", **arrays, x=x, y=np.arange(50) % 2))
+    assert (len(data.train), len(data.test)) == (40, 10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y_train": np.arange(30) % 3 - 1}, "labels must lie between 0 and 1 .2 classes., found -1"),
+        ({"y_test": np.arange(9)}, "test part: labels must lie between 0 and 2 .3 classes., found 8"),
+        ({"classes": np.array(["x", "y"])}, "labels must lie between 0 and 1 .2 classes., found 2"),
+        ({"y_train": np.arange(29) % 3}, "30 images but 29 labels"),
+        ({"y_train": np.linspace(0, 1, 30)}, "labels must be whole numbers on one axis, found float64"),
+        ({"x_train": np.zeros((30, 8, 8, 3))}, "images must be uint8 .0 to 255., found float64"),
+        ({"x_train": np.zeros((30, 8, 8, 5), np.uint8)}, "channels last"),
+        ({"x_test": np.zeros((9, 4, 4, 3), np.uint8)}, "images are .3, 4, 4., the training images .3, 8, 8."),
+        ({"x_test": None}, "needs the arrays x_train, y_train, x_test, y_test"),
+        ({"x_train": np.zeros((0, 8, 8), np.uint8), "y_train": np.zeros(0, int)}, "no images"),
+        ({"x_train": np.array([{}] * 30)}, "not a whole .npz file .Object arrays cannot be loaded"),
+    ],
+)
+def test_a_wrong_npz_file_is_refused(tmp_path, changes, message):
+    with pytest.raises(NesbsError, match=message):
+        load_dataset(write_npz(tmp_path / "a.npz", **changes))
+
+
+def test_a_truncated_or_missing_file_is_refused(tmp_path):
+    path = write_npz(tmp_path / "a.npz")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(NesbsError, match=r"a\.npz is not a whole \.npz file"):
+        load_dataset(path)
+    with pytest.raises(NesbsError, match=r"there is no file .*b\.npz"):
+        load_dataset(tmp_path / "b.npz")
+    with pytest.raises(NesbsError, match="no data set, folder or .npz file fashion-mni: did you mean fashion-mini"):
+        load_dataset("fashion-mni")
+
+
+@pytest.mark.parametrize(("size", "expected"), [((10, 10), 12), ((9, 9), 8), ((30, 40), 32), ((200, 150), 64)])
+def test_a_folder_goes_to_the_nearest_multiple_of_4(tmp_path, size, expected):
+    data = load_dataset(write_folder(tmp_path, size=size))
+    assert data.train.size == (expected, expected)
+    assert (len(data.train), len(data.test)) == (16, 4)
+    assert data.train.class_names == ("ant", "bee")
+
+
+def test_a_folder_of_grey_images_stays_grey(tmp_path):
+    assert load_dataset(write_folder(tmp_path, mode="L")).train.channels == 1
+
+
+def test_a_folder_with_its_own_test_part(tmp_path):
+    write_folder(tmp_path / "train", count=4)
+    write_folder(tmp_path / "test", classes=("bee",), count=3)
+    data = load_dataset(tmp_path)
+    assert len(data.train) == 8
+    assert data.test.labels.tolist() == [1, 1, 1]
+    write_folder(tmp_path / "test", classes=("cat",), count=1)
+    with pytest.raises(NesbsError, match="class cat has no folder"):
+        load_dataset(tmp_path)
+
+
+def test_a_size_can_be_asked_for(tmp_path):
+    assert load_dataset(write_folder(tmp_path), size=16).train.size == (16, 16)
+    assert load_dataset(size=32).train.images.shape == (6000, 1, 32, 32)
+
+
+def test_a_folder_without_readable_images_is_refused(tmp_path):
+    with pytest.raises(NesbsError, match="for each class .2 or more., found no image"):
+        load_dataset(tmp_path)
+    write_folder(tmp_path, classes=("ant",))
+    with pytest.raises(NesbsError, match="found images in ant alone"):
+        load_dataset(tmp_path)
+    for name in ("ant", "bee"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        for i in range(10):
+            (tmp_path / name / f"{i}.png").write_text("not an image")
+    with pytest.raises(NesbsError, match="cannot be read as an image"):
+        load_dataset(tmp_path)
+
+
+def test_one_image_a_class_cannot_be_split(tmp_path):
+    with pytest.raises(NesbsError, match="too few images to hold some out"):
+        load_dataset(write_folder(tmp_path, count=1))
+
+
+def write_cifar(root, count=4):
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    g = np.random.default_rng(0)
+    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+        records = g.integers(0, 256, (count, RECORD), dtype=np.uint8)
+        records[:, 0] = np.arange(count) % 10
+        (folder / name).write_bytes(records.tobytes())
+    return folder
+
+
+def test_cifar10_in_the_official_layout(tmp_path):
+    folder = write_cifar(tmp_path)
+    data = load_dataset("cifar10", root=tmp_path)
+    assert data.train.images.shape == (20, 3, 32, 32)
+    assert data.train.class_names[6] == "frog"
+    second = np.frombuffer((folder / "data_batch_1.bin").read_bytes(), np.uint8)[RECORD:]
+    assert data.train.labels[1] == second[0]
+    assert data.train.images[1, 2, 0, 5] == second[1 + 2 * 1024 + 5]  # blue plane, first row
+
+
+def test_a_broken_cifar10_is_refused(tmp_path):
+    with pytest.raises(NesbsError, match=r"needs data\.root"):
+        load_dataset("cifar10")
+    with pytest.raises(NesbsError, match="has no folder cifar-10-batches-bin"):
+        load_dataset("cifar10", root=tmp_path)
+    folder = write_cifar(tmp_path)
+    (folder / "data_batch_3.bin").write_bytes(b"abc")
+    with pytest.raises(NesbsError, match=r"data_batch_3\.bin is 3 bytes long, not a multiple of 3073"):
+        load_dataset("cifar10", root=tmp_path)
+    (folder / "data_batch_3.bin").unlink()
+    with pytest.raises(NesbsError, match=r"there is no file .*data_batch_3\.bin"):
+        load_dataset("cifar10", root=tmp_path)
