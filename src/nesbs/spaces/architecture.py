@@ -1,0 +1,70 @@
+"""An architecture as plain data, the decisions that make one up, and which of its edges carry anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+Node = tuple[tuple[str, int], ...]  # (operation, source) of every edge that ends in the node
+Cell = tuple[Node, ...]  # intermediate nodes in order; sources count the cell's inputs first
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One point of a search space: its canonical text, and the same as `cells` of nodes of (operation, source).
+
+    `str(architecture)` is the text; `space.parse` reads it back. Two architectures are equal when their
+    texts are.
+    """
+
+    text: str
+    cells: tuple[Cell, ...] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One decision of a space: a name and its choices.
+
+    `given` says when the decision matters: None always, else (index of an earlier variable, those of its
+    choices under which this one plays a part). A node that picks two of its possible inputs is a variable
+    over pairs; the operation on an edge is then given that the pair holds the edge.
+    """
+
+    name: str
+    choices: tuple[str, ...]
+    given: tuple[int, tuple[int, ...]] | None = None
+
+
+@lru_cache(maxsize=65536)
+def live(cell: Cell, inputs: int, outputs: tuple[int, ...] | None = None) -> Cell:
+    """The part of a cell on a path from its inputs to its outputs: `none` passes nothing on.
+
+    `outputs` are the states that leave the cell, by default all intermediate nodes. Nodes stay in place;
+    dead edges are taken out.
+
+    >>> live(((("conv", 0),), (("none", 0), ("conv", 1)), (("conv", 0), ("none", 1), ("none", 2))), 1, (3,))
+    ((), (), (('conv', 0),))
+    """
+    fed = set(range(inputs))
+    kept: list[Node] = []
+    for state, node in enumerate(cell, start=inputs):
+        kept.append(tuple((op, source) for op, source in node if op != "none" and source in fed))
+        if kept[-1]:
+            fed.add(state)
+    wanted = set(range(inputs, inputs + len(cell)) if outputs is None else outputs)
+    for state in range(inputs + len(cell) - 1, inputs - 1, -1):
+        if state in wanted:
+            wanted.update(source for _, source in kept[state - inputs])
+        else:
+            kept[state - inputs] = ()
+    return tuple(kept)
+
+
+def duplicates(architectures: Iterable[Architecture]) -> int:
+    """How many members of an ensemble are copies of an earlier one."""
+    members = list(architectures)
+    return len(members) - len(set(members))

@@ -1,0 +1,269 @@
+"""Spaces in which every node picks two distinct inputs and an operation on each: the DARTS shape.
+
+A normal and a reduction cell; a cell's inputs are the outputs of the two cells before it, its output is
+the concatenation of its nodes. The network is the DARTS evaluation network (stem of 3C channels, reduction
+cells at one and two thirds of the depth).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor, nn
+
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.spaces.architecture import Architecture, Cell, Variable, live
+from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork
+from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, ReluConvNorm, member_norm, operation
+from nesbs.spaces.space import Space
+
+KINDS = ("normal", "reduce")
+
+
+class PairSpace(Space):
+    """Two cells of `nodes` intermediate nodes; each takes two distinct earlier states, one operation on each.
+
+    Variables, cell by cell: for each node the pair of inputs (where there is more than one pair), and for
+    each edge its operation, given that the pair holds the edge.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        nodes: int,
+        operations: tuple[str, ...],
+        member_size: tuple[int, int],
+        supernet_size: tuple[int, int],
+    ) -> None:
+        self.name = name
+        self.kinds = KINDS
+        self.inputs = 2
+        self.nodes = nodes
+        self.operations = operations
+        self.member_size = member_size
+        self.supernet_size = supernet_size
+        self.edges = [(target, source) for target in range(2, 2 + nodes) for source in range(target)]
+        variables: list[Variable] = []
+        self._pair: dict[tuple[str, int], int] = {}  # (kind, node) → its pair variable
+        self._operation: dict[tuple[str, int, int], int] = {}  # (kind, node, source) → its operation variable
+        for kind in KINDS:
+            for target in range(2, 2 + nodes):
+                pairs = self.pairs(target)
+                if len(pairs) > 1:
+                    self._pair[kind, target] = len(variables)
+                    choices = tuple(f"{first}+{second}" for first, second in pairs)
+                    variables.append(Variable(f"{kind} inputs of {target}", choices))
+                for source in range(target):
+                    holding = tuple(i for i, pair in enumerate(pairs) if source in pair)
+                    given = (self._pair[kind, target], holding) if len(pairs) > 1 else None
+                    self._operation[kind, target, source] = len(variables)
+                    variables.append(Variable(f"{kind} {source}→{target}", operations, given))
+        self.variables = tuple(variables)
+
+    @staticmethod
+    def pairs(target: int) -> list[tuple[int, int]]:
+        """The pairs of inputs a node can take."""
+        return list(combinations(range(target), 2))
+
+    def architecture(self, indices: Sequence[int]) -> Architecture:
+        """The architecture that pairs and operations make; operations on edges no pair holds are dropped."""
+        cells = []
+        for kind in KINDS:
+            nodes = []
+            for target in range(2, 2 + self.nodes):
+                pick = indices[self._pair[kind, target]] if (kind, target) in self._pair else 0
+                pair = self.pairs(target)[pick]
+                nodes.append(tuple((self.operations[indices[self._operation[kind, target, s]]], s) for s in pair))
+            cells.append(tuple(nodes))
+        text = " ".join(
+            f"{kind}={[edge for node in cell for edge in node]}" for kind, cell in zip(KINDS, cells, strict=True)
+        )
+        return Architecture(text, tuple(cells))
+
+    def encode(self, architecture: Architecture) -> tuple[int, ...]:
+        """The pair and the operations of every node, −1 for operations on other edges."""
+        indices = [-1] * len(self.variables)
+        for kind, cell in zip(KINDS, architecture.cells, strict=True):
+            for target, node in enumerate(cell, start=2):
+                if (kind, target) in self._pair:
+                    pair = (node[0][1], node[1][1])
+                    indices[self._pair[kind, target]] = self.pairs(target).index(pair)
+                for op, source in node:
+                    indices[self._operation[kind, target, source]] = self.operations.index(op)
+        return tuple(indices)
+
+    def parse(self, text: str) -> Architecture:
+        """Read genotype lists: `normal=[('sep_conv_3x3', 0), …] reduce=[…]`; a node's two inputs in any order."""
+        indices = [0] * len(self.variables)
+        for kind in KINDS:
+            for target, node in enumerate(self._nodes(kind, text), start=2):
+                sources = tuple(sorted(source for _, source in node))
+                if sources not in self.pairs(target):
+                    raise NesbsError(
+                        f"{kind} node {target} must take two distinct inputs below {target}, found "
+                        f"{' and '.join(str(source) for _, source in node)}"
+                    )
+                if (kind, target) in self._pair:
+                    indices[self._pair[kind, target]] = self.pairs(target).index(sources)
+                for op, source in node:
+                    if op not in self.operations:
+                        raise NesbsError(
+                            f"unknown operation {op} in the {kind} cell: {did_you_mean(op, self.operations)}"
+                        )
+                    indices[self._operation[kind, target, source]] = self.operations.index(op)
+        return self.architecture(indices)
+
+    def _nodes(self, kind: str, text: str) -> list[list[tuple[str, int]]]:
+        """The (operation, input) pairs of each node of one cell, read from text without trusting it."""
+        found = re.search(rf"\b{kind}\s*=\s*(\[[^\]]*\])", text)
+        if found is None:
+            raise NesbsError(f"no list {kind}=[('operation', input), …] in {text!r}")
+        try:
+            entries = ast.literal_eval(found[1])
+            edges = [(str(op), int(source)) for op, source in entries]
+        except (ValueError, SyntaxError, TypeError):
+            raise NesbsError(f"the {kind} cell is not a list of ('operation', input): {found[1]}") from None
+        if len(edges) != 2 * self.nodes:
+            raise NesbsError(
+                f"the {kind} cell of space {self.name} has {2 * self.nodes} entries, two a node; found {len(edges)}"
+            )
+        return [edges[i : i + 2] for i in range(0, len(edges), 2)]
+
+    def live(self, architecture: Architecture) -> tuple[Cell, ...]:
+        """The cells without the edges that carry nothing (with `none` among the operations)."""
+        return tuple(live(cell, 2) for cell in architecture.cells)
+
+    def gates(self, weights: Tensor) -> Tensor:
+        """An edge's weight is that of the pairs that hold it, times its operation's: (2, edges, operations)."""
+        kinds = []
+        for kind in KINDS:
+            rows = []
+            for target, source in self.edges:
+                row = weights[self._operation[kind, target, source], : len(self.operations)]
+                if (kind, target) in self._pair:
+                    holding = [i for i, pair in enumerate(self.pairs(target)) if source in pair]
+                    row = row * weights[self._pair[kind, target], holding].sum()
+                rows.append(row)
+            kinds.append(torch.stack(rows))
+        return torch.stack(kinds)
+
+    def supernet(self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool) -> PathNetwork:
+        """Every operation on every edge; pooling is normalised too, as in the DARTS search network."""
+
+        def norm(width: int) -> nn.Module:
+            return nn.BatchNorm2d(width, affine=affine, track_running_stats=False)
+
+        def build(op: str, width: int, stride: int) -> nn.Module:
+            module = operation(op, width, stride, norm)
+            return nn.Sequential(module, norm(width)) if "pool" in op else module
+
+        edges = dict.fromkeys(self.edges, self.operations)
+        return PairNetwork(self, [edges, edges], build, classes, in_channels, channels, cells, norm)
+
+    def network(
+        self,
+        architecture: Architecture,
+        *,
+        classes: int = 10,
+        in_channels: int = 3,
+        channels: int | None = None,
+        cells: int | None = None,
+    ) -> Member:
+        """The evaluation network of one architecture."""
+        edges: list[Edges] = [
+            {(target, source): (op,) for target, node in enumerate(cell, start=2) for op, source in node}
+            for cell in architecture.cells
+        ]
+        cells, channels = cells or self.member_size[0], channels or self.member_size[1]
+
+        def build(op: str, width: int, stride: int) -> nn.Module:
+            return operation(op, width, stride, member_norm)
+
+        network = PairNetwork(self, edges, build, classes, in_channels, channels, cells, member_norm)
+        return Member(network, architecture)
+
+
+class PairCell(ChoiceCell):
+    """A cell with its two preprocessed inputs."""
+
+    def __init__(
+        self,
+        edges: Edges,
+        build: Callable[[str, int, int], nn.Module],
+        widths: tuple[int, int, int],
+        reduces: bool,
+        after_reduction: bool,
+        norm: Norm,
+    ) -> None:
+        before_last, last, width = widths
+        super().__init__(edges, lambda op, source: build(op, width, 2 if reduces and source < 2 else 1))
+        self.reduces = reduces
+        self.first: nn.Module = (
+            FactorizedReduce(before_last, width, norm)
+            if after_reduction
+            else ReluConvNorm(before_last, width, 1, 1, norm)
+        )
+        self.second = ReluConvNorm(last, width, 1, 1, norm)
+
+
+class PairNetwork(PathNetwork):
+    """Stem, cells in a row, global pooling, head."""
+
+    def __init__(
+        self,
+        space: PairSpace,
+        edges: Sequence[Edges],
+        build: Callable[[str, int, int], nn.Module],
+        classes: int,
+        in_channels: int,
+        channels: int,
+        cells: int,
+        norm: Norm,
+    ) -> None:
+        super().__init__()
+        self.space = space
+        self.normalise = Normalise(in_channels)
+        stem = 3 * channels  # DARTS's stem multiplier
+        self.stem = nn.Sequential(nn.Conv2d(in_channels, stem, 3, padding=1, bias=False), norm(stem))
+        self.cells = nn.ModuleList()
+        before_last, last, width, after_reduction = stem, stem, channels, False
+        for position in range(cells):
+            reduces = position in (cells // 3, 2 * cells // 3)
+            width = 2 * width if reduces else width
+            kind_edges = edges[int(reduces)]
+            self.cells.append(PairCell(kind_edges, build, (before_last, last, width), reduces, after_reduction, norm))
+            before_last, last, after_reduction = last, space.nodes * width, reduces
+        self.head = nn.Linear(last, classes)
+
+    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
+        """Run one path."""
+        cells = self.space.live(architecture)
+        return self._run(images, lambda cell, inputs: cell.path(inputs, cells[int(cell.reduces)]))
+
+    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Run all paths, weighted."""
+        operations = self.space.operations
+        return self._run(images, lambda cell, inputs: cell.mixture(inputs, gates[int(cell.reduces)], operations))
+
+    def _run(self, images: Tensor, states: Callable[[PairCell, list[Tensor]], list[Tensor | None]]) -> Tensor:
+        before_last = last = self.stem(self.normalise(images))
+        for cell in self.cells:
+            assert isinstance(cell, PairCell)
+            inputs = [cell.first(before_last), cell.second(last)]
+            nodes = [state for state in states(cell, inputs)[2:] if state is not None]
+            before_last, last = last, torch.cat(nodes, 1)
+        logits: Tensor = self.head(last.mean((2, 3)))
+        return logits
+
+
+def toy_pairs() -> PairSpace:
+    """The DARTS shape with two nodes and two operations: 2,304 architectures, small enough to enumerate.
+
+    >>> len(toy_pairs())
+    2304
+    """
+    return PairSpace("toy-pairs", 2, ("skip_connect", "sep_conv_3x3"), member_size=(3, 4), supernet_size=(3, 4))

@@ -1,0 +1,195 @@
+"""Spaces that choose an operation on every edge of one cell; NAS-Bench-201 is the one with four nodes.
+
+The network is the benchmark's: a 3×3 stem, three stages of cells with residual reductions between them,
+BatchNorm, ReLU, global pooling and a linear head. One departure: an operation that nothing arrives at is
+not run (in the benchmark's code it still adds its BatchNorm's offset).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.spaces.architecture import Architecture, Cell, Variable, live
+from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork
+from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
+from nesbs.spaces.space import Space
+
+
+class EdgeSpace(Space):
+    """One cell of `nodes` nodes, an edge between every two, one of `operations` on each edge."""
+
+    def __init__(self, name: str, nodes: int, operations: tuple[str, ...]) -> None:
+        self.name = name
+        self.operations = operations
+        self.kinds = ("cell",)
+        self.inputs = 1
+        self.nodes = nodes
+        self.edges = [(target, source) for target in range(1, nodes) for source in range(target)]
+        self.variables = tuple(Variable(f"{source}→{target}", operations) for target, source in self.edges)
+        self.member_size = (5, 16)  # NAS-Bench-201
+        self.supernet_size = (1, 16)  # shallow supernets rank, deep ones do not
+
+    def architecture(self, indices: Sequence[int]) -> Architecture:
+        """The architecture with operation `indices[e]` on edge e."""
+        chosen = iter(self.operations[i] for i in indices)
+        cell = tuple(tuple((next(chosen), source) for source in range(target)) for target in range(1, self.nodes))
+        text = "+".join("|" + "".join(f"{op}~{source}|" for op, source in node) for node in cell)
+        return Architecture(text, (cell,))
+
+    def encode(self, architecture: Architecture) -> tuple[int, ...]:
+        """The index of the operation on each edge."""
+        return tuple(self.operations.index(op) for node in architecture.cells[0] for op, _ in node)
+
+    def parse(self, text: str) -> Architecture:
+        """Read the benchmark's own string, `|op~0|+|op~0|op~1|+…`."""
+        nodes = text.strip().split("+")
+        if len(nodes) != self.nodes - 1:
+            raise NesbsError(f"{text!r} has {len(nodes)} nodes joined by '+', space {self.name} needs {self.nodes - 1}")
+        indices = []
+        for target, node in enumerate(nodes, start=1):
+            if not re.fullmatch(r"\|([^|~]+~\d+\|)+", node.strip()):
+                raise NesbsError(f"{node!r} is not of the form |operation~source|… (in {text!r})")
+            pairs = [part.split("~") for part in node.strip().strip("|").split("|")]
+            if [int(source) for _, source in pairs] != list(range(target)):
+                raise NesbsError(f"{node!r} must name the sources {', '.join(map(str, range(target)))} in order")
+            for op, _ in pairs:
+                if op not in self.operations:
+                    raise NesbsError(f"unknown operation {op} in {text!r}: {did_you_mean(op, self.operations)}")
+                indices.append(self.operations.index(op))
+        return self.architecture(indices)
+
+    def live(self, architecture: Architecture) -> tuple[Cell, ...]:
+        """The cell without the edges that carry nothing to its last node."""
+        return (live(architecture.cells[0], 1, (self.nodes - 1,)),)
+
+    def gates(self, weights: Tensor) -> Tensor:
+        """(edges, operations) of the one kind of cell."""
+        return weights[None]
+
+    def supernet(self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool) -> PathNetwork:
+        """Every operation on every edge."""
+
+        def norm(width: int) -> nn.Module:
+            return nn.BatchNorm2d(width, affine=affine, track_running_stats=False)
+
+        edges = dict.fromkeys(self.edges, self.operations)
+        return EdgeNetwork(self, edges, classes, in_channels, channels, cells, norm)
+
+    def network(
+        self,
+        architecture: Architecture,
+        *,
+        classes: int = 10,
+        in_channels: int = 3,
+        channels: int | None = None,
+        cells: int | None = None,
+    ) -> Member:
+        """The benchmark's network of one architecture (16 channels and 5 cells a stage by default)."""
+        edges = {
+            (target, source): (op,) for target, node in enumerate(architecture.cells[0], start=1) for op, source in node
+        }
+        cells, channels = cells or self.member_size[0], channels or self.member_size[1]
+        return Member(EdgeNetwork(self, edges, classes, in_channels, channels, cells, member_norm), architecture)
+
+
+class EdgeNetwork(PathNetwork):
+    """Stem, three stages of `cells` cells, residual reductions between them, head."""
+
+    def __init__(
+        self,
+        space: EdgeSpace,
+        edges: Edges,
+        classes: int,
+        in_channels: int,
+        channels: int,
+        cells: int,
+        norm: Norm,
+    ) -> None:
+        super().__init__()
+        self.space = space
+        self.normalise = Normalise(in_channels)
+        self.stem = nn.Sequential(nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), norm(channels))
+        widths = [channels, 2 * channels, 4 * channels]
+        self.stages = nn.ModuleList(
+            nn.ModuleList(ChoiceCell(edges, _build(width, norm)) for _ in range(cells)) for width in widths
+        )
+        self.reductions = nn.ModuleList(Reduction(width, 2 * width, norm) for width in widths[:-1])
+        self.last = nn.Sequential(norm(widths[-1]), nn.ReLU())
+        self.head = nn.Linear(widths[-1], classes)
+
+    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
+        """Run one path."""
+        (cell,) = self.space.live(architecture)
+        x = self.stem(self.normalise(images))
+        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
+            for choice in stage:  # type: ignore[attr-defined]
+                x = _output(choice.path([x], cell), x)
+            x = x if reduction is None else reduction(x)
+        return self._classify(x)
+
+    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Run all paths, weighted."""
+        x = self.stem(self.normalise(images))
+        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
+            for choice in stage:  # type: ignore[attr-defined]
+                x = _output(choice.mixture([x], gates[0], self.space.operations), x)
+            x = x if reduction is None else reduction(x)
+        return self._classify(x)
+
+    def _classify(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.last(x).mean((2, 3)))
+        return logits
+
+
+def _build(width: int, norm: Norm) -> Callable[[str, int], nn.Module]:
+    """Makes an operation of a given width, whatever the edge."""
+    return lambda op, _: operation(op, width, 1, norm)
+
+
+def _output(states: list[Tensor | None], x: Tensor) -> Tensor:
+    """The last node; zeros where nothing arrived."""
+    return torch.zeros_like(x) if states[-1] is None else states[-1]
+
+
+class Reduction(nn.Module):
+    """The benchmark's residual block: half the size, twice the channels."""
+
+    def __init__(self, inputs: int, outputs: int, norm: Norm) -> None:
+        super().__init__()
+        self.convs = nn.Sequential(
+            ReluConvNorm(inputs, outputs, 3, 2, norm), ReluConvNorm(outputs, outputs, 3, 1, norm)
+        )
+        self.shortcut = nn.Sequential(nn.AvgPool2d(2), nn.Conv2d(inputs, outputs, 1, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Halve height and width, double the channels."""
+        out: Tensor = self.shortcut(x) + self.convs(x)
+        return out
+
+
+def nasbench201() -> EdgeSpace:
+    """NAS-Bench-201: four nodes, six edges, five operations, 15,625 architectures.
+
+    >>> space = nasbench201()
+    >>> len(space)
+    15625
+    >>> pooled = space.parse("|none~0|+|avg_pool_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|")
+    >>> sum(p.numel() for p in space.network(pooled, classes=10).parameters())
+    559386
+    """
+    operations = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+    return EdgeSpace("nasbench201", 4, operations)
+
+
+def toy_edges() -> EdgeSpace:
+    """Three nodes, three edges, three operations: 27 architectures, small enough to enumerate.
+
+    >>> len(toy_edges())
+    27
+    """
+    return EdgeSpace("toy-edges", 3, ("none", "skip_connect", "nor_conv_3x3"))

@@ -1,0 +1,85 @@
+"""A cell with operations to choose from, and the two forms every network has: path by path, and one path alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor, nn
+
+from nesbs.spaces.architecture import Architecture, Cell
+from nesbs.spaces.operations import Normalise
+
+Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
+
+
+class ChoiceCell(nn.Module):
+    """A directed acyclic cell; each edge holds the operations an architecture may choose on it."""
+
+    def __init__(self, edges: Edges, build: Callable[[str, int], nn.Module]) -> None:
+        super().__init__()
+        self.edges = nn.ModuleDict(
+            {
+                f"{target}_{source}": nn.ModuleDict({op: build(op, source) for op in operations if op != "none"})
+                for (target, source), operations in edges.items()
+            }
+        )
+
+    def path(self, inputs: list[Tensor], live_cell: Cell) -> list[Tensor | None]:
+        """All states of the cell for one choice, given its live part; None where nothing arrives."""
+        states: list[Tensor | None] = list(inputs)
+        for target, node in enumerate(live_cell, start=len(inputs)):
+            total: Tensor | None = None
+            for op, source in node:
+                out = self.edges[f"{target}_{source}"][op](states[source])  # type: ignore[index]
+                total = out if total is None else total + out
+            states.append(total)
+        return states
+
+    def mixture(self, inputs: list[Tensor], gates: Tensor, operations: Sequence[str]) -> list[Tensor | None]:
+        """All states of the cell with every operation weighted: gates (edges, operations)."""
+        states: list[Tensor | None] = list(inputs)
+        gate = iter(gates)
+        target = len(inputs)
+        while f"{target}_0" in self.edges:
+            total: Tensor | None = None
+            for source in range(target):
+                weights = next(gate)
+                for op, module in self.edges[f"{target}_{source}"].items():  # type: ignore[operator]
+                    out = weights[operations.index(op)] * module(states[source])
+                    total = out if total is None else total + out
+            states.append(total)
+            target += 1
+        return states
+
+
+class PathNetwork(nn.Module, ABC):
+    """A network whose cells still have a choice: `network(images, architecture)` runs one path of it.
+
+    Holding every operation it is the supernet; holding one on each edge it is a member. Nothing sampled is
+    stored on it.
+    """
+
+    normalise: Normalise
+
+    @abstractmethod
+    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
+        """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
+
+    @abstractmethod
+    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
+
+
+class Member(nn.Module):
+    """A stand-alone network: the operations of one architecture and nothing else."""
+
+    def __init__(self, network: PathNetwork, architecture: Architecture) -> None:
+        super().__init__()
+        self.network = network
+        self.architecture = architecture
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (batch, classes) for images (batch, channels, height, width) in [0, 1]."""
+        logits: Tensor = self.network(images, self.architecture)
+        return logits

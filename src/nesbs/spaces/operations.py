@@ -1,0 +1,127 @@
+"""Every operation, once. An operation takes (batch, channels, height, width) and keeps or halves the size.
+
+`norm` makes the normalisation layer for a number of channels: stand-alone networks and the supernet share
+the operations and differ in their BatchNorm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from nesbs.errors import NesbsError, did_you_mean
+
+Norm = Callable[[int], nn.Module]
+
+
+class Identity(nn.Module):
+    """`skip_connect` where the size stays."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Hand `x` on."""
+        return x
+
+
+class ReluConvNorm(nn.Sequential):
+    """ReLU, convolution, normalisation."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, norm: Norm) -> None:
+        super().__init__(
+            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+            norm(outputs),
+        )
+
+
+class FactorizedReduce(nn.Module):
+    """`skip_connect` where the size is halved: two 1×1 convolutions on the even and the odd pixels."""
+
+    def __init__(self, inputs: int, outputs: int, norm: Norm) -> None:
+        super().__init__()
+        self.even = nn.Conv2d(inputs, outputs // 2, 1, 2, bias=False)
+        self.odd = nn.Conv2d(inputs, outputs - outputs // 2, 1, 2, bias=False)
+        self.norm = norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Halve height and width."""
+        x = torch.relu(x)
+        out: Tensor = self.norm(torch.cat([self.even(x), self.odd(x[:, :, 1:, 1:])], 1))
+        return out
+
+
+def _depthwise(channels: int, kernel: int, stride: int, dilation: int, norm: Norm) -> list[nn.Module]:
+    """ReLU, depthwise and 1×1 convolution, normalisation."""
+    padding = dilation * (kernel // 2)
+    return [
+        nn.ReLU(),
+        nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
+        nn.Conv2d(channels, channels, 1, bias=False),
+        norm(channels),
+    ]
+
+
+def _separable(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
+    return lambda channels, stride, norm: nn.Sequential(
+        *_depthwise(channels, kernel, stride, 1, norm), *_depthwise(channels, kernel, 1, 1, norm)
+    )
+
+
+def _dilated(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
+    return lambda channels, stride, norm: nn.Sequential(*_depthwise(channels, kernel, stride, 2, norm))
+
+
+def _skip(channels: int, stride: int, norm: Norm) -> nn.Module:
+    return Identity() if stride == 1 else FactorizedReduce(channels, channels, norm)
+
+
+# `none` is not among them: it passes nothing on, so nothing is built or run for it.
+OPERATIONS: dict[str, Callable[[int, int, Norm], nn.Module]] = {
+    "skip_connect": _skip,
+    "nor_conv_1x1": lambda channels, stride, norm: ReluConvNorm(channels, channels, 1, stride, norm),
+    "nor_conv_3x3": lambda channels, stride, norm: ReluConvNorm(channels, channels, 3, stride, norm),
+    "avg_pool_3x3": lambda channels, stride, norm: nn.AvgPool2d(3, stride, 1, count_include_pad=False),
+    "max_pool_3x3": lambda channels, stride, norm: nn.MaxPool2d(3, stride, 1),
+    "sep_conv_3x3": _separable(3),
+    "sep_conv_5x5": _separable(5),
+    "dil_conv_3x3": _dilated(3),
+    "dil_conv_5x5": _dilated(5),
+}
+
+
+def operation(name: str, channels: int, stride: int, norm: Norm) -> nn.Module:
+    """Build one operation.
+
+    >>> operation("nor_conv_3x3", 8, 1, nn.BatchNorm2d)(torch.zeros(2, 8, 4, 4)).shape
+    torch.Size([2, 8, 4, 4])
+    """
+    if name not in OPERATIONS:
+        raise NesbsError(f"unknown operation {name}: {did_you_mean(name, OPERATIONS)}")
+    return OPERATIONS[name](channels, stride, norm)
+
+
+def member_norm(channels: int) -> nn.Module:
+    """BatchNorm of a stand-alone network: affine, with running averages for testing."""
+    return nn.BatchNorm2d(channels)
+
+
+class Normalise(nn.Module):
+    """The model's first layer: images in [0, 1] to zero mean and unit deviation of the training images."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("std", torch.ones(channels))
+
+    def set(self, mean: Tensor, std: Tensor) -> None:
+        """Take over a data set's mean and deviation, each (channels,)."""
+        self.mean.copy_(mean)
+        self.std.copy_(std)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise (batch, channels, height, width)."""
+        return (images - self.mean[:, None, None]) / self.std[:, None, None]

@@ -1,0 +1,136 @@
+"""What a search space must offer; everything that follows from its variables is written here, once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from nesbs.errors import NesbsError
+from nesbs.spaces.architecture import Architecture, Cell, Variable
+from nesbs.spaces.network import Member, PathNetwork
+
+
+class Space(ABC):
+    """A finite set of architectures, described by independent `variables`.
+
+    A space says what its variables are and how a setting of them becomes an `Architecture`, a text and a
+    network. Posterior, samplers and selection see the variables alone.
+    """
+
+    name: str
+    operations: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    kinds: tuple[str, ...]  # of cell: an architecture has one cell of each
+    inputs: int  # states a cell starts from; its nodes count on from there
+    edges: list[tuple[int, int]]  # (target, source) of every edge a cell can have
+    member_size: tuple[int, int]  # (cells, channels) of a member where a recipe does not say
+    supernet_size: tuple[int, int]
+
+    @abstractmethod
+    def architecture(self, indices: Sequence[int]) -> Architecture:
+        """The architecture that a choice for every variable makes; choices that play no part are ignored."""
+
+    @abstractmethod
+    def encode(self, architecture: Architecture) -> tuple[int, ...]:
+        """The choice of every variable, −1 where the variable plays no part."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Architecture:
+        """Read an architecture from its text."""
+
+    @abstractmethod
+    def live(self, architecture: Architecture) -> tuple[Cell, ...]:
+        """The cells without the edges that carry nothing to an output."""
+
+    @abstractmethod
+    def gates(self, weights: Tensor) -> Tensor:
+        """Weights of every choice, (variables, choices), to weights (kinds of cell, edges, operations)."""
+
+    @abstractmethod
+    def supernet(self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool) -> PathNetwork:
+        """The network that holds every operation of every edge."""
+
+    @abstractmethod
+    def network(
+        self,
+        architecture: Architecture,
+        *,
+        classes: int = 10,
+        in_channels: int = 3,
+        channels: int | None = None,
+        cells: int | None = None,
+    ) -> Member:
+        """The stand-alone network of one architecture."""
+
+    def check_images(self, height: int, width: int) -> None:
+        """Raise where the space's networks cannot take images of this size."""
+        if height % 4 or width % 4 or min(height, width) < 8:
+            raise NesbsError(
+                f"space {self.name} takes images whose sides are multiples of 4 and at least 8, found "
+                f"{height}×{width}: set data.size to resize them"
+            )
+
+    def is_dead(self, architecture: Architecture) -> bool:
+        """Whether nothing reaches the output of a cell."""
+        return any(not any(cell) for cell in self.live(architecture))
+
+    @overload
+    def sample(self, count: None = None, *, generator: torch.Generator) -> Architecture: ...
+    @overload
+    def sample(self, count: int, *, generator: torch.Generator) -> list[Architecture]: ...
+    def sample(self, count: int | None = None, *, generator: torch.Generator) -> Architecture | list[Architecture]:
+        """Draw one architecture, or a list of `count`, uniformly."""
+        columns = [
+            torch.randint(len(variable.choices), (1 if count is None else count,), generator=generator)
+            for variable in self.variables
+        ]
+        drawn = [self.architecture(row) for row in torch.stack(columns, 1).tolist()]
+        return drawn[0] if count is None else drawn
+
+    def __len__(self) -> int:
+        return math.prod(
+            sum(
+                math.prod(len(self.variables[child].choices) for child in self.children(root, choice))
+                for choice in range(len(self.variables[root].choices))
+            )
+            for root in self._roots()
+        )
+
+    def __iter__(self) -> Iterator[Architecture]:
+        """Every architecture once, in a fixed order; for small spaces."""
+        per_root = []
+        for root in self._roots():
+            settings = []
+            for choice in range(len(self.variables[root].choices)):
+                children = self.children(root, choice)
+                for picks in itertools.product(*(range(len(self.variables[child].choices)) for child in children)):
+                    settings.append({root: choice, **dict(zip(children, picks, strict=True))})
+            per_root.append(settings)
+        for combination in itertools.product(*per_root):
+            indices = [0] * len(self.variables)
+            for setting in combination:
+                for variable, choice in setting.items():
+                    indices[variable] = choice
+            yield self.architecture(indices)
+
+    def encode_all(self, architectures: Sequence[Architecture]) -> Tensor:
+        """`encode` of many: (architectures, variables) int64."""
+        rows = [self.encode(architecture) for architecture in architectures]
+        return torch.tensor(rows, dtype=torch.int64).reshape(len(rows), len(self.variables))
+
+    def _roots(self) -> list[int]:
+        return [i for i, variable in enumerate(self.variables) if variable.given is None]
+
+    def children(self, root: int, choice: int) -> list[int]:
+        """The variables that play a part because `root` took `choice`."""
+        return [
+            i
+            for i, variable in enumerate(self.variables)
+            if variable.given is not None and variable.given[0] == root and choice in variable.given[1]
+        ]

@@ -1,0 +1,110 @@
+"""Every space: text, indices, draws and networks agree with each other."""
+
+import itertools
+
+import pytest
+import torch
+from contracts import SPACES, TOYS
+from scipy import stats
+
+from nesbs.errors import NesbsError
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_text_and_indices_round_trip(make, random):
+    space = make()
+    for architecture in space.sample(200, generator=random):
+        assert space.parse(str(architecture)) == architecture
+        assert space.architecture([max(0, i) for i in space.encode(architecture)]) == architecture
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_length_is_the_number_of_different_architectures(make):
+    space = make()
+    everything = list(space)
+    assert len(everything) == len(set(everything)) == len(space)
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_length_equals_a_count_by_brute_force(make):
+    # Every setting of every variable, those that play no part included, decoded and counted.
+    space = make()
+    settings = itertools.product(*(range(len(variable.choices)) for variable in space.variables))
+    assert {space.architecture(setting) for setting in settings} == set(space)
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_draws_are_uniform_over_a_toy_space(make):
+    space = make()
+    draws = 20 * len(space)
+    place = {architecture: i for i, architecture in enumerate(space)}
+    counts = torch.zeros(len(space))
+    for architecture in space.sample(draws, generator=torch.Generator().manual_seed(1)):
+        counts[place[architecture]] += 1
+    assert stats.chisquare(counts.numpy()).pvalue > 0.001
+
+
+def marginal_p_value(space, indices):
+    """The smallest p-value of uniform marginals over the variables, for drawn indices (draws, variables)."""
+    values = []
+    for column, variable in zip(indices.T, space.variables, strict=True):
+        played = column[column >= 0]
+        counts = torch.bincount(played, minlength=len(variable.choices))
+        values.append(stats.chisquare(counts.numpy()).pvalue)
+    return min(values)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_draws_have_uniform_marginals(make):
+    space = make()
+    drawn = space.sample(10_000, generator=torch.Generator().manual_seed(2))
+    assert marginal_p_value(space, space.encode_all(drawn)) > 0.001 / len(space.variables)
+
+
+def test_the_marginal_test_catches_an_operation_that_is_20_percent_likelier():
+    # The check above must be able to fail: one operation of one edge at 1.2 / 5.2 instead of 1 / 5.
+    space = SPACES[2]()
+    indices = space.encode_all(space.sample(10_000, generator=torch.Generator().manual_seed(2)))
+    weights = torch.tensor([1.2, 1.0, 1.0, 1.0, 1.0])
+    indices[:, 3] = torch.multinomial(weights, 10_000, replacement=True, generator=torch.Generator().manual_seed(3))
+    assert marginal_p_value(space, indices) < 0.001 / len(space.variables)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_members_and_supernet_give_logits_at_every_legal_size(make, random):
+    space = make()
+    supernet = space.supernet(classes=7, in_channels=3, channels=4, cells=1, affine=False)
+    for side, architecture in zip((8, 12, 28, 32), space.sample(4, generator=random), strict=True):
+        images = torch.rand(2, 3, side, side, generator=random)
+        member = space.network(architecture, classes=7, channels=4, cells=1)
+        assert member(images).shape == supernet(images, architecture).shape == (2, 7)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_one_path_equals_the_mixture_with_its_gates(make, random):
+    space = make()
+    supernet = space.supernet(classes=5, in_channels=1, channels=4, cells=1, affine=False)
+    images = torch.rand(6, 1, 8, 8, generator=random)
+    widest = max(len(variable.choices) for variable in space.variables)
+    for architecture in space.sample(5, generator=random):
+        weights = torch.zeros(len(space.variables), widest)
+        for row, choice in enumerate(space.encode(architecture)):
+            weights[row, max(choice, 0)] = 1
+        mixed = supernet.mixture(images, space.gates(weights))
+        torch.testing.assert_close(mixed, supernet(images, architecture), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_a_size_the_space_cannot_take_is_refused(make):
+    with pytest.raises(NesbsError, match=r"multiples of 4 and at least 8, found 30×28: set data.size"):
+        make().check_images(30, 28)
+    with pytest.raises(NesbsError, match="found 4×4"):
+        make().check_images(4, 4)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_the_same_generator_draws_the_same(make):
+    space = make()
+    one, two = (space.sample(20, generator=torch.Generator().manual_seed(5)) for _ in range(2))
+    assert one == two
+    assert one != space.sample(20, generator=torch.Generator().manual_seed(6))
