@@ -1,0 +1,65 @@
+"""Estimating an architecture's performance with the supernet's weights: held-out predictions, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nesbs.data import Split
+from nesbs.spaces import Architecture
+from nesbs.supernet.train import Supernet
+
+
+class Estimator:
+    """Predictions of any architecture on one split, cached by architecture.
+
+    BatchNorm takes the statistics of the batch at hand (the shared running averages fit no single path), so
+    batches must be alike and always the same: the images are put in an order that depends on their content
+    alone, and the last batch is filled by wrapping round. An estimate therefore depends neither on what was
+    estimated before nor on how the data were sorted.
+    """
+
+    def __init__(self, supernet: Supernet, split: Split, *, batch_size: int = 250) -> None:
+        self.supernet = supernet
+        self.split = split
+        self._order = content_order(split)
+        size = min(batch_size, len(split))
+        missing = -len(split) % size
+        self._batches = torch.cat([self._order, self._order[:missing]]).split(size)
+        self._cache: dict[Architecture, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @torch.no_grad()
+    def logits(self, architecture: Architecture) -> Tensor:
+        """Predictions for the split's images in their own order: (images, classes)."""
+        if architecture not in self._cache:
+            self.supernet.eval()
+            parts = [self.supernet(self.split.pixels(index), architecture) for index in self._batches]
+            predicted = torch.cat(parts)[: len(self.split)]
+            logits = torch.empty_like(predicted)
+            logits[self._order] = predicted
+            self._cache[architecture] = logits
+        return self._cache[architecture]
+
+    def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
+        """Log-probabilities of several: (architectures, images, classes)."""
+        return torch.stack([self.logits(architecture) for architecture in architectures]).log_softmax(-1)
+
+
+def content_order(split: Split) -> Tensor:
+    """An order of the images that looks random but depends on their content alone, (images,) of indices.
+
+    Images are sorted by a random projection of their bytes in exact integer arithmetic; equal images by
+    their label.
+    """
+    # Weights from a fixed stream: the same images get the same order on every machine.
+    weights = torch.randint(-(2**62), 2**62, (split.images[0].numel(),), generator=torch.Generator().manual_seed(0)).to(
+        split.device
+    )
+    keys = torch.cat([(part.flatten(1).long() * weights).sum(1) for part in split.images.split(4096)])
+    by_label = split.labels.argsort(stable=True)
+    return by_label[keys[by_label].argsort(stable=True)]

@@ -1,0 +1,137 @@
+"""Training the supernet (paper, sec. 3.1): one architecture a step, drawn uniformly, trained alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from nesbs import rng
+from nesbs.data import Split, steps_per_epoch
+from nesbs.spaces import Architecture, PathNetwork, Space
+from nesbs.training import Epoch, TrainingSettings, place, train
+
+
+class SupernetSettings(TrainingSettings):
+    """The supernet and its training (recipe section `supernet`); defaults from the paper, app. B.2."""
+
+    cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
+    channels: int | None = Field(None, ge=1, description="width; by default the space's own")
+    affine: bool = Field(False, description="BatchNorm with learned scale and offset")
+    skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
+
+
+class Supernet(nn.Module):
+    """A network whose weights are shared by all of a space: `supernet(images, architecture)`."""
+
+    def __init__(self, space: Space, network: PathNetwork) -> None:
+        super().__init__()
+        self.space = space
+        self.network = network
+        self.losses: list[float] = []  # mean training loss of every epoch
+        self.updates: dict[str, dict[str, int]] = {}  # see `count_updates`
+
+    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
+        """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
+        logits: Tensor = self.network(images, architecture)
+        return logits
+
+    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
+        return self.network.mixture(images, gates)
+
+
+def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, seed: int) -> Supernet:
+    """An untrained supernet for a space and the images of a split, on the split's device."""
+    space.check_images(*split.size)
+    cells, channels = space.supernet_size
+    with rng.seeded(seed, "supernet", "weights"):
+        network = space.supernet(
+            classes=split.classes,
+            in_channels=split.channels,
+            channels=settings.channels or channels,
+            cells=settings.cells or cells,
+            affine=settings.affine,
+        )
+    place(network, split)
+    return Supernet(space, network)
+
+
+def train_supernet(
+    space: Space,
+    split: Split,
+    *,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    **settings: object,
+) -> Supernet:
+    """Train a supernet, one uniformly drawn architecture a step (Algorithm 1, line 2).
+
+    `settings` are those of the recipe's section `supernet`: `epochs`, `cells`, `channels`, …
+
+    >>> from nesbs.data import load_dataset
+    >>> from nesbs.spaces import toy_edges
+    >>> data = load_dataset("fashion-mini", train_limit=200)
+    >>> supernet = train_supernet(toy_edges(), data.search_train, epochs=1, channels=4, seed=0)
+    >>> supernet(data.test.pixels(slice(0, 8)), next(iter(toy_edges()))).shape
+    torch.Size([8, 10])
+    """
+    chosen = SupernetSettings.of(settings)
+    supernet = build_supernet(space, split, chosen, seed=seed)
+    steps = steps_per_epoch(split, chosen.batch_size)
+    # Drawn ahead: the draws of an epoch depend on seed and epoch alone.
+    paths = [draw_paths(space, steps, seed=seed, epoch=e, skip_dead=chosen.skip_dead) for e in range(chosen.epochs)]
+
+    def loss(images: Tensor, labels: Tensor, epoch: int, step: int) -> Tensor:
+        return F.cross_entropy(supernet(images, paths[epoch][step]), labels)
+
+    supernet.losses = train(
+        supernet,
+        split,
+        loss,
+        chosen,
+        seed=seed,
+        purpose=("supernet",),
+        checkpoint=checkpoint,
+        on_epoch=on_epoch,
+    )
+    supernet.updates = count_updates(space, [path for epoch in paths for path in epoch])
+    return supernet
+
+
+def draw_paths(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool) -> list[Architecture]:
+    """The architectures of one epoch, uniform and independent."""
+    random = rng.generator(seed, "supernet", "paths", epoch)
+    paths = space.sample(steps, generator=random)
+    if skip_dead:
+        for i, path in enumerate(paths):
+            while space.is_dead(path):
+                path = space.sample(generator=random)
+            paths[i] = path
+    return paths
+
+
+def count_updates(space: Space, paths: list[Architecture]) -> dict[str, dict[str, int]]:
+    """How often each operation of each edge lay on a live path, so was trained: {edge: {operation: count}}.
+
+    Training is fair when the counts of one edge are alike (`none` has nothing to train and is left out).
+
+    >>> from nesbs.spaces import toy_edges
+    >>> path = toy_edges().parse("|skip_connect~0|+|none~0|nor_conv_3x3~1|")
+    >>> count_updates(toy_edges(), [path, path])["cell 1→2"]
+    {'skip_connect': 0, 'nor_conv_3x3': 2}
+    """
+    trained = [op for op in space.operations if op != "none"]
+    counts = {
+        f"{kind} {source}→{target}": dict.fromkeys(trained, 0) for kind in space.kinds for target, source in space.edges
+    }
+    for path in paths:
+        for kind, cell in zip(space.kinds, space.live(path), strict=True):
+            for target, node in enumerate(cell, start=space.inputs):
+                for op, source in node:
+                    counts[f"{kind} {source}→{target}"][op] += 1
+    return counts

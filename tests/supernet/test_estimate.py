@@ -1,0 +1,69 @@
+"""Estimates: a function of supernet, architecture and images, of nothing else."""
+
+import pytest
+import torch
+
+from nesbs.spaces import nasbench201, toy_edges
+from nesbs.supernet import Estimator, content_order, train_supernet
+
+
+@pytest.fixture(scope="module")
+def supernet(mini):
+    return train_supernet(nasbench201(), mini.search_train, seed=0, epochs=1, channels=4, batch_size=32)
+
+
+def test_estimates_do_not_depend_on_what_was_estimated_before(supernet, mini):
+    architectures = nasbench201().sample(4, generator=torch.Generator().manual_seed(0))
+    forwards, backwards = (Estimator(supernet, mini.search_valid, batch_size=32) for _ in range(2))
+    one = {a: forwards.logits(a) for a in architectures}
+    two = {a: backwards.logits(a) for a in reversed(architectures)}
+    assert all(torch.equal(one[a], two[a]) for a in architectures)
+
+
+def test_estimates_do_not_depend_on_how_the_data_were_sorted(supernet, mini):
+    split = mini.search_valid
+    [architecture] = nasbench201().sample(1, generator=torch.Generator().manual_seed(1))
+    by_class = split.labels.argsort(stable=True)
+    plain = Estimator(supernet, split, batch_size=32).logits(architecture)
+    sorted_ = Estimator(supernet, split.subset(by_class), batch_size=32).logits(architecture)
+    torch.testing.assert_close(sorted_, plain[by_class], atol=1e-6, rtol=1e-5)
+
+
+def test_the_order_mixes_the_classes(mini):
+    split = mini.search_valid.subset(mini.search_valid.labels.argsort(stable=True))
+    first = split.labels[content_order(split)][:30]
+    assert len(first.unique()) >= 7
+    assert sorted(content_order(split).tolist()) == list(range(len(split)))
+
+
+def test_batchnorm_uses_the_statistics_of_the_batch(supernet, mini):
+    # By hand: the batches in content order, the last one filled from the front, no running averages.
+    split, size = mini.search_valid, 32
+    [architecture] = nasbench201().sample(1, generator=torch.Generator().manual_seed(2))
+    order = content_order(split)
+    wrapped = torch.cat([order, order])[: -(-len(split) // size) * size]
+    expected = torch.empty(len(split), split.classes)
+    with torch.no_grad():
+        for index in reversed(wrapped.split(size)):  # images seen twice keep their first batch's answer
+            expected[index] = supernet(split.pixels(index), architecture)
+    assert torch.equal(Estimator(supernet, split, batch_size=size).logits(architecture), expected)
+    assert not any("running" in name for name in supernet.state_dict())
+
+
+def test_predictions_are_computed_once(mini):
+    supernet = train_supernet(toy_edges(), mini.search_train, seed=0, epochs=1, channels=2)
+    estimator = Estimator(supernet, mini.search_valid)
+    calls = []
+    supernet.register_forward_hook(lambda *arguments: calls.append(1))
+    architectures = list(toy_edges())[:3]
+    estimator.log_probs(architectures)
+    first = len(calls)
+    predicted = estimator.log_probs([*architectures, *architectures])
+    assert len(calls) == first > 0
+    assert len(estimator) == 3
+    assert predicted.shape == (6, len(mini.search_valid), 10)
+
+
+def test_a_dead_architecture_is_estimated_as_a_number(supernet, mini):
+    dead = nasbench201().parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|")
+    assert Estimator(supernet, mini.search_valid).log_probs([dead]).isfinite().all()

@@ -1,0 +1,160 @@
+"""Supernet training: only what is in use changes, paths are fair, a kill loses nothing."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from contracts import SPACES
+from scipy import stats
+
+from nesbs.errors import NesbsError
+from nesbs.spaces import nasbench201, toy_edges, toy_pairs
+from nesbs.spaces.network import ChoiceCell
+from nesbs.supernet import SupernetSettings, build_supernet, count_updates, draw_paths, train_supernet
+from nesbs.training import Epoch, train
+
+SMALL = {"cells": 1, "channels": 2, "batch_size": 16, "crop": 1}
+
+
+def used_names(space, supernet, architecture):
+    """The parameters in use: those of operations on live edges, and everything outside the cells' choice."""
+    names = {name for name, _ in supernet.named_parameters() if ".edges." not in name}
+    cells = space.live(architecture)
+    for path, module in supernet.named_modules():
+        if isinstance(module, ChoiceCell):
+            kind = int(getattr(module, "reduces", False))
+            for target, node in enumerate(cells[kind], start=space.inputs):
+                for op, source in node:
+                    prefix = f"{path}.edges.{target}_{source}.{op}."
+                    names |= {name for name, _ in supernet.named_parameters() if name.startswith(prefix)}
+    return names
+
+
+@pytest.mark.parametrize("make", SPACES)
+@pytest.mark.parametrize("affine", [False, True])
+def test_a_step_changes_only_the_parameters_in_use(make, affine, noise):
+    space = make()
+    settings = {**SMALL, "affine": affine, "batch_size": 64}
+    for seed in range(4):
+        # One epoch is one step here.
+        supernet = build_supernet(space, noise.search_train, SupernetSettings.of(settings), seed=seed)
+        before = {name: parameter.clone() for name, parameter in supernet.named_parameters()}
+        trained = train_supernet(space, noise.search_train, seed=seed, epochs=1, **settings)
+        [path] = draw_paths(space, 1, seed=seed, epoch=0, skip_dead=False)
+        used = used_names(space, trained, path)
+        for name, parameter in trained.named_parameters():
+            if name not in used:
+                assert torch.equal(parameter, before[name]), name
+        changed = {name for name, parameter in trained.named_parameters() if not torch.equal(parameter, before[name])}
+        if not space.is_dead(path):
+            assert changed == used
+
+
+def test_momentum_and_decay_leave_unused_parameters_alone(noise):
+    # Two steps with different paths: what only the first used must not move in the second.
+    space = toy_edges()
+    settings = SupernetSettings.of({**SMALL, "batch_size": 64, "weight_decay": 0.1, "epochs": 2})
+    supernet = build_supernet(space, noise.search_train, settings, seed=0)
+    paths = [space.parse(f"|{op}~0|+|none~0|{op}~1|") for op in ("nor_conv_3x3", "skip_connect")]
+    states = []
+
+    def loss(images, labels, epoch, step):
+        return F.cross_entropy(supernet(images, paths[epoch]), labels)
+
+    def remember(epoch):
+        states.append({name: parameter.detach().clone() for name, parameter in supernet.named_parameters()})
+
+    train(supernet, noise.search_train, loss, settings, seed=0, purpose=("test",), on_epoch=remember)
+    first, second = (used_names(space, supernet, path) for path in paths)
+    assert first - second
+    assert all(torch.equal(states[0][name], states[1][name]) for name in first - second)
+    assert not any(torch.equal(states[0][name], states[1][name]) for name in second)
+
+
+def test_paths_of_training_are_uniform():
+    # Over the epochs of one training, on the operations of every edge.
+    space = nasbench201()
+    paths = [path for epoch in range(100) for path in draw_paths(space, 60, seed=0, epoch=epoch, skip_dead=False)]
+    for column in space.encode_all(paths).T:
+        assert stats.chisquare(torch.bincount(column, minlength=5).numpy()).pvalue > 0.001 / 6
+
+
+def test_operations_of_one_edge_get_alike_many_updates():
+    space = nasbench201()
+    paths = space.sample(6000, generator=torch.Generator().manual_seed(0))
+    for edge, counts in count_updates(space, paths).items():
+        assert "none" not in counts
+        assert stats.chisquare(list(counts.values())).pvalue > 0.001 / 6, edge
+
+
+def test_updates_are_counted_on_live_paths(noise):
+    space = toy_pairs()
+    supernet = train_supernet(space, noise.search_train, seed=3, epochs=2, **SMALL)
+    paths = [p for e in range(2) for p in draw_paths(space, 2, seed=3, epoch=e, skip_dead=False)]
+    total = sum(sum(counts.values()) for counts in supernet.updates.values())
+    assert total == len(paths) * 2 * space.nodes * 2  # two cells, two edges a node
+    edge = paths[0].cells[0][0][0]
+    assert supernet.updates[f"normal {edge[1]}→2"][edge[0]] >= 1
+
+
+def test_skip_dead_redraws_the_paths_nothing_passes():
+    space = toy_edges()
+    plain = draw_paths(space, 200, seed=0, epoch=0, skip_dead=False)
+    alive = draw_paths(space, 200, seed=0, epoch=0, skip_dead=True)
+    assert any(space.is_dead(path) for path in plain)
+    assert not any(space.is_dead(path) for path in alive)
+    assert [a for a, p in zip(alive, plain, strict=True) if not space.is_dead(p)] == [
+        p for p in plain if not space.is_dead(p)
+    ]
+
+
+def test_the_same_seed_gives_the_same_weights(noise):
+    one, two, other = (
+        train_supernet(toy_edges(), noise.search_train, seed=seed, epochs=2, **SMALL).state_dict() for seed in (0, 0, 1)
+    )
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(noise, tmp_path):
+    whole = train_supernet(toy_pairs(), noise.search_train, seed=0, epochs=4, **SMALL)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+
+    class KilledError(Exception):
+        pass
+
+    def kill(epoch: Epoch):
+        if epoch.number == 2:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train_supernet(toy_pairs(), noise.search_train, seed=0, epochs=4, checkpoint=checkpoint, on_epoch=kill, **SMALL)
+    heard = []
+    resumed = train_supernet(
+        toy_pairs(), noise.search_train, seed=0, epochs=4, checkpoint=checkpoint, on_epoch=heard.append, **SMALL
+    )
+    assert [epoch.number for epoch in heard] == [3, 4]
+    assert resumed.losses == whole.losses
+    assert resumed.updates == whole.updates
+    for (name, one), two in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+
+
+def test_training_learns(mini):
+    settings = {"epochs": 10, "channels": 4, "batch_size": 32, "crop": 0, "skip_dead": True}
+    losses = train_supernet(toy_edges(), mini.search_train, seed=0, **settings).losses
+    assert losses[-1] < losses[0] - 0.3
+
+
+def test_nan_is_an_error_that_says_where(noise, tmp_path):
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    settings = {**SMALL, "learning_rate": 1e30, "clip": None, "affine": True}
+    with pytest.raises(NesbsError, match=r"training supernet: the loss is not a number at epoch \d+, step \d+"):
+        train_supernet(nasbench201(), noise.search_train, seed=0, epochs=6, checkpoint=checkpoint, **settings)
+    assert not checkpoint.exists() or "nan" not in checkpoint.read_bytes()[:4000].decode("latin1").lower()
+
+
+def test_settings_are_checked(noise):
+    with pytest.raises(NesbsError, match="unknown setting epoch: did you mean epochs"):
+        train_supernet(toy_edges(), noise.search_train, epoch=1)
+    with pytest.raises(NesbsError, match="epochs: input should be greater than or equal to 1, found 0"):
+        train_supernet(toy_edges(), noise.search_train, epochs=0)
