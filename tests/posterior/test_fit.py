@@ -1,0 +1,179 @@
+"""Fitting: gradients against exact ones on spaces that can be enumerated, optima against their closed form."""
+
+import pytest
+import torch
+from contracts import TOYS
+
+from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior, PosteriorSettings, fit_elbo, fit_posterior, leave_one_out, straight_through
+from nesbs.spaces import toy_edges, toy_pairs
+from nesbs.supernet import train_supernet
+
+
+def additive(space, seed=0, scale=1.0):
+    """A score that is a sum over the choices that play a part, and its table (variables, choices)."""
+    table = scale * torch.rand(Posterior(space).logits.shape, generator=torch.Generator().manual_seed(seed))
+
+    def log_likelihood(architectures, step):
+        index = space.encode_all(architectures)
+        chosen = table.expand(len(index), -1, -1).gather(-1, index.clamp_min(0)[..., None])[..., 0]
+        return chosen.masked_fill(index < 0, 0).sum(-1)
+
+    return log_likelihood, table
+
+
+def logits_of(space, seed):
+    shape = Posterior(space).logits.shape
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_leave_one_out_gradient_agrees_with_the_exact_one(make):
+    space = make()
+    log_likelihood, _ = additive(space)
+    everything = list(space)
+    posterior = Posterior(space, logits_of(space, 1))
+    exact = (posterior.log_prob(everything).exp() * log_likelihood(everything, 0)).sum()
+    (expected,) = torch.autograd.grad(exact, posterior.logits)
+    surrogate, random, draws = leave_one_out(log_likelihood, 4), torch.Generator().manual_seed(2), []
+    for _ in range(3000):
+        (gradient,) = torch.autograd.grad(surrogate(posterior, 0, random), posterior.logits)
+        draws.append(gradient)
+    stacked = torch.stack(draws).double()
+    error = stacked.std(0) / len(draws) ** 0.5
+    # About 4.5 standard errors for each of up to 26 free places; a wrong factor is tens of them away.
+    assert ((stacked.mean(0) - expected).abs() <= 4.5 * error + 1e-7).all()
+    assert (expected.abs() > 10 * error).any()  # the interval is narrow enough to tell
+
+
+def test_straight_through_is_forward_one_architecture_and_backward_the_softmax():
+    space = toy_edges()
+    seen = []
+    posterior = Posterior(space, logits_of(space, 1))
+    table = torch.rand(1, 3, 3, generator=torch.Generator().manual_seed(3))
+
+    def relaxed(gates, step):
+        seen.append(gates.detach())
+        return (gates * table).sum()
+
+    value = straight_through(relaxed, 0.7)(posterior, 0, torch.Generator().manual_seed(5))
+    (gradient,) = torch.autograd.grad(value, posterior.logits)
+    assert set(seen[0].unique().tolist()) == {0.0, 1.0}
+    assert (seen[0].sum(-1) == 1).all()
+    # By hand: the same noise, the softmax itself instead of the sample.
+    noise = torch.rand(3, 3, generator=torch.Generator().manual_seed(5))
+    soft = ((posterior.log_probabilities() - (-noise.log()).log()) / 0.7).softmax(-1)
+    (expected,) = torch.autograd.grad((soft * table[0]).sum(), posterior.logits)
+    torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("evidence", [2.0, 6.0])
+def test_the_fitted_posterior_is_the_exact_one_for_an_additive_score(evidence):
+    # max E[s] − KL / evidence over independent categoricals: softmax(evidence · s) on every edge.
+    space = toy_edges()
+    log_likelihood, table = additive(space)
+    posterior = fit_elbo(
+        space,
+        leave_one_out(log_likelihood, 8),
+        evidence=evidence,
+        steps=1500,
+        learning_rate=0.05,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert (posterior.log_probabilities().exp() - (evidence * table).softmax(-1)).abs().max() < 0.02
+
+
+def test_straight_through_finds_the_best_of_an_additive_score():
+    # Biased, so not the exact posterior; but its mode is the best on every edge, and it is far from flat.
+    space = toy_edges()
+    log_likelihood, table = additive(space)
+    posterior = fit_elbo(
+        space,
+        straight_through(lambda gates, step: (gates[0] * table).sum()),
+        evidence=20.0,
+        steps=800,
+        learning_rate=0.05,
+        generator=torch.Generator().manual_seed(0),
+    )
+    best = max(space, key=lambda architecture: float(log_likelihood([architecture], 0)))
+    assert posterior.mode() == best
+    assert posterior.entropy() < Posterior(space).entropy() - 0.5
+
+
+def test_a_planted_best_becomes_the_mode():
+    space = toy_pairs()
+    best = space.sample(generator=torch.Generator().manual_seed(9))
+
+    def agreement(architectures, step):
+        theirs, mine = space.encode_all(architectures), torch.tensor(space.encode(best))
+        return (theirs == mine).float().mean(-1)
+
+    posterior = fit_elbo(
+        space,
+        leave_one_out(agreement, 8),
+        evidence=50,
+        steps=600,
+        learning_rate=0.05,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert posterior.mode() == best
+
+
+def test_weight_decay_pulls_towards_uniform():
+    space = toy_edges()
+    entropies = [
+        fit_elbo(
+            space,
+            leave_one_out(additive(space)[0], 8),
+            evidence=20,
+            steps=300,
+            learning_rate=0.05,
+            weight_decay=decay,
+            generator=torch.Generator().manual_seed(0),
+        ).entropy()
+        for decay in (0.0, 1.0)
+    ]
+    assert entropies[1] > entropies[0] + 0.1
+
+
+def test_a_likelihood_that_is_not_a_number_is_an_error():
+    with pytest.raises(NesbsError, match="not a number at step 1"):
+        fit_elbo(
+            toy_edges(),
+            leave_one_out(lambda architectures, step: torch.full((len(architectures),), torch.nan), 2),
+            evidence=1,
+            steps=2,
+            learning_rate=0.1,
+            generator=torch.Generator(),
+        )
+    with pytest.raises(NesbsError, match="two architectures or more"):
+        leave_one_out(lambda architectures, step: torch.zeros(1), 1)
+
+
+@pytest.mark.parametrize("estimator", ["leave-one-out", "straight-through"])
+@pytest.mark.parametrize("make", TOYS)
+def test_fitting_to_a_supernet(make, estimator, noise):
+    supernet = train_supernet(make(), noise.search_train, epochs=1, cells=1, channels=2, batch_size=16)
+    before = {name: tensor.clone() for name, tensor in supernet.state_dict().items()}
+    settings = {"estimator": estimator, "steps": 4, "batch_size": 8}
+    heard = []
+    one = fit_posterior(
+        supernet, noise.search_valid, seed=1, on_step=lambda *h: heard.append(h), temperature=2.0, **settings
+    )
+    two = fit_posterior(supernet, noise.search_valid, seed=1, **settings)
+    other = fit_posterior(supernet, noise.search_valid, seed=2, **settings)
+    assert torch.equal(one.logits, two.logits)
+    assert one.temperature == 2.0
+    assert [step for step, _ in heard] == [1, 2, 3, 4]
+    assert not torch.equal(one.logits, other.logits)
+    assert one.logits.abs().max() > 0
+    after = supernet.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in supernet.parameters())
+
+
+def test_settings_are_checked():
+    with pytest.raises(NesbsError, match="unknown setting evidnce: did you mean evidence"):
+        PosteriorSettings.of({"evidnce": 3})
+    with pytest.raises(NesbsError, match="evidence: input should be greater than 0, found -1"):
+        PosteriorSettings.of({"evidence": -1})
