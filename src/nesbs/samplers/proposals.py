@@ -1,0 +1,84 @@
+"""What a sampler is: it proposes ensembles for every round at once, and knows what to do about duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+
+from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior
+from nesbs.spaces import Architecture, Space, duplicates
+
+Duplicates = Literal["allow", "refuse", "redraw"]
+TRIES = 100
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One ensemble to be judged: its members, the round it belongs to (from 1) and the δ that made it."""
+
+    architectures: tuple[Architecture, ...]
+    round: int
+    delta: float | None = None
+
+
+class Sampler(Protocol):
+    """Draws ensembles from a posterior."""
+
+    @property
+    def name(self) -> str:
+        """The sampler's name in recipes and records."""
+
+    def propose(
+        self,
+        posterior: Posterior,
+        *,
+        size: int,
+        rounds: int,
+        duplicates: Duplicates = "redraw",
+        generator: torch.Generator,
+    ) -> list[Proposal]:
+        """`rounds` ensembles of `size` (for each δ of a grid, so many)."""
+
+
+def check_size(space: Space, size: int, policy: Duplicates) -> None:
+    """Raise where an ensemble without duplicates cannot exist."""
+    if policy != "allow" and size > len(space):
+        raise NesbsError(
+            f"an ensemble of {size} without duplicates is larger than space {space.name} ({len(space)} "
+            "architectures): lower ensemble.size or set search.duplicates=allow"
+        )
+
+
+def without_duplicates(
+    draw: Callable[[list[int]], list[tuple[Architecture, ...]]],
+    count: int,
+    posterior: Posterior,
+    policy: Duplicates,
+) -> list[tuple[int, tuple[Architecture, ...]]]:
+    """Draw `count` ensembles under a policy: (position, ensemble) of those that stand.
+
+    `draw` makes the ensembles at the given positions anew. `allow` takes them as they come, `refuse` drops
+    those with duplicates, `redraw` draws these again, up to 100 times; what is left then is dropped. No
+    ensemble left is an error that names the posterior's entropy.
+    """
+    ensembles = dict(enumerate(draw(list(range(count)))))
+    if policy == "redraw":
+        for _ in range(TRIES):
+            bad = [i for i, ensemble in ensembles.items() if duplicates(ensemble)]
+            if not bad:
+                break
+            ensembles.update(zip(bad, draw(bad), strict=True))
+    if policy != "allow":
+        ensembles = {i: ensemble for i, ensemble in ensembles.items() if not duplicates(ensemble)}
+    if not ensembles:
+        tried = f"in {TRIES} redraws" if policy == "redraw" else "at the first draw"
+        raise NesbsError(
+            f"no ensemble without duplicates {tried}: the posterior's entropy is "
+            f"{float(posterior.entropy()):.2f} nats; lower posterior.evidence, raise posterior.temperature, "
+            "or set search.duplicates=allow"
+        )
+    return sorted(ensembles.items())

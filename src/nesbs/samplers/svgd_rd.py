@@ -1,0 +1,83 @@
+"""Algorithm 3: Stein variational gradient descent with regularised diversity (SVGD-RD).
+
+The target arrives as a function, so the algorithm knows nothing of architectures. With an RBF kernel the
+update is SVGD with its repulsion scaled by 1 + δ: δ = 0 is SVGD, δ = −1 has no repulsion, δ < −1 attracts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+LogDensity = Callable[[Tensor], Tensor]  # (…, dims) → (…); need not be normalised
+
+
+def sample_svgd_rd(
+    log_density: LogDensity,
+    start: Tensor,
+    *,
+    delta: float | Tensor = 0.0,
+    steps: int = 1000,
+    step_size: float = 0.1,
+    momentum: float = 0.9,
+    bandwidth: float | None = None,
+) -> Tensor:
+    """Move particles towards high density and apart from each other; (particles, dims) to (particles, dims).
+
+    `start` is not modified. More axes in front are independent runs in one computation: start (…, particles,
+    dims) with `delta` a number or (…). Defaults from the paper, app. B.4: 1000 steps of 0.1, momentum 0.9.
+    `bandwidth` fixes the kernel's h; by default it follows the median rule at every step.
+
+    >>> target = lambda x: -0.5 * (x - 3).square().sum(-1)
+    >>> sample_svgd_rd(target, torch.zeros(1, 2), steps=200)
+    tensor([[3.0000, 3.0000]])
+    """
+    x = start.detach().clone()
+    velocity = torch.zeros_like(x)
+    for _ in range(steps):
+        velocity = momentum * velocity + update(log_density, x, delta, bandwidth)
+        x = x + step_size * velocity
+    return x
+
+
+def update(log_density: LogDensity, x: Tensor, delta: float | Tensor, bandwidth: float | None = None) -> Tensor:
+    """Algorithm 3, line 3, at every particle of x (…, particles, dims):
+
+    φ(x_i) = 1/n Σ_j  k(x_j, x_i) ∇_{x_j} log p(x_j) + ∇_{x_j} k(x_j, x_i) − δ ∇_{x_i} k(x_j, x_i)
+    """
+    n = x.shape[-2]
+    delta = torch.as_tensor(delta, dtype=x.dtype, device=x.device)[..., None, None]
+    scores = score(log_density, x)
+    difference = x[..., :, None, :] - x[..., None, :, :]  # (…, j, i, dims): x_j − x_i
+    squared = difference.square().sum(-1)
+    h = median_bandwidth(squared) if bandwidth is None else torch.as_tensor(bandwidth).to(x)
+    k = (-squared / h[..., None, None]).exp()  # (…, j, i)
+    grad_j = -2 / h[..., None, None, None] * difference * k[..., None]  # ∇_{x_j} k(x_j, x_i)
+    grad_i = -grad_j  # ∇_{x_i} k(x_j, x_i)
+    driven = k.transpose(-1, -2) @ scores  # Σ_j k(x_j, x_i) ∇ log p(x_j)
+    return (driven + grad_j.sum(-3) - delta * grad_i.sum(-3)) / n
+
+
+def score(log_density: LogDensity, x: Tensor) -> Tensor:
+    """∇ log p at every particle, the shape of x."""
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(log_density(leaf).sum(), leaf)
+    return gradient
+
+
+def median_bandwidth(squared: Tensor) -> Tensor:
+    """h = median of the squared distances over pairs i < j, divided by log(n + 1); (…, n, n) to (…).
+
+    A constant of the step: no gradient flows through it. One particle has no pairs; any h serves.
+    """
+    n = squared.shape[-1]
+    if n == 1:
+        return torch.ones_like(squared[..., 0, 0])
+    first, second = torch.triu_indices(n, n, 1, device=squared.device)
+    pairs = squared.detach()[..., first, second].sort(-1).values
+    middle = (pairs[..., (pairs.shape[-1] - 1) // 2] + pairs[..., pairs.shape[-1] // 2]) / 2
+    return (middle / math.log(n + 1)).clamp_min(1e-12)
