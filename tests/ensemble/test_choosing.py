@@ -1,0 +1,151 @@
+"""Choosing: equal to brute force, batched, and honest about duplicates."""
+
+import itertools
+
+import pytest
+import torch
+
+from nesbs import metrics
+from nesbs.ensemble import Selection, choose, ensemble_losses, forward_select, scorer, search
+from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior
+from nesbs.samplers import MonteCarlo, Proposal, SvgdRd, Uniform
+from nesbs.spaces import toy_edges
+from nesbs.supernet import Estimator, train_supernet
+
+
+@pytest.fixture(scope="module")
+def supernet(mini):
+    settings = {"epochs": 2, "channels": 4, "batch_size": 32, "crop": 0, "skip_dead": True}
+    return train_supernet(toy_edges(), mini.search_train, seed=0, **settings)
+
+
+@pytest.fixture(scope="module")
+def estimator(supernet, mini):
+    return Estimator(supernet, mini.search_valid, batch_size=45)
+
+
+def predictions(candidates=6, images=50, classes=4, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(candidates, images, classes, generator=g)
+    return logits.log_softmax(-1), torch.randint(classes, (images,), generator=g)
+
+
+@pytest.mark.parametrize("combine", ["probabilities", "logits"])
+def test_losses_equal_a_loop_over_ensembles(combine):
+    log_probs, labels = predictions()
+    members = torch.tensor(list(itertools.combinations_with_replacement(range(6), 3)))
+    average = metrics.average if combine == "probabilities" else metrics.average_logits
+    expected = [float(metrics.nll(average(log_probs[row]), labels)) for row in members]
+    assert ensemble_losses(log_probs, labels, members, combine).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_certain_and_wrong_candidate_has_a_large_finite_loss():
+    log_probs = torch.tensor([[[0.0, -2000.0]]])
+    assert ensemble_losses(log_probs, torch.tensor([1]), torch.tensor([[0]])).isfinite().all()
+
+
+def test_scoring_ten_thousand_ensembles_is_one_batched_computation():
+    # 50 candidates, 10,000 images, 10 classes, ensembles of five; its seconds are in benchmarks/.
+    log_probs, labels = predictions(50, 10_000, 10)
+    members = torch.randint(50, (10_000, 5), generator=torch.Generator().manual_seed(1))
+    losses = ensemble_losses(log_probs, labels, members)
+    for row in (0, 4321, 9999):
+        assert float(losses[row]) == pytest.approx(float(metrics.nll(metrics.average(log_probs[members[row]]), labels)))
+
+
+def test_the_choice_equals_brute_force_over_every_ensemble(estimator):
+    # Every pair of the space is proposed: the argmin must be the pair a plain loop finds.
+    pairs = list(itertools.combinations(toy_edges(), 2))
+    proposals = [Proposal(pair, i + 1) for i, pair in enumerate(pairs)]
+    best, losses = choose(proposals, scorer(estimator))
+    labels = estimator.split.labels
+    by_hand = [float(metrics.nll(metrics.average(estimator.log_probs(pair)), labels)) for pair in pairs]
+    assert losses == pytest.approx(by_hand, rel=1e-5)
+    assert pairs[best] == pairs[min(range(len(pairs)), key=by_hand.__getitem__)]
+
+
+def test_of_equals_the_first_is_chosen(estimator):
+    members = tuple(list(toy_edges())[-2:])
+    best, _ = choose([Proposal(members, 1), Proposal(members[::-1], 2)], scorer(estimator))
+    assert best == 0
+
+
+def test_forward_selection_equals_a_plain_greedy_loop(estimator):
+    candidates, labels = list(toy_edges())[9:], estimator.split.labels
+    chosen, loss = forward_select(candidates, 4, scorer(estimator))
+    by_hand = []
+    for _ in range(4):
+        left = [a for a in candidates if a not in by_hand]
+        by_hand.append(
+            min(left, key=lambda a: float(metrics.nll(metrics.average(estimator.log_probs([*by_hand, a])), labels)))
+        )
+    assert chosen == by_hand
+    assert loss == pytest.approx(float(metrics.nll(metrics.average(estimator.log_probs(by_hand)), labels)), rel=1e-5)
+
+
+def test_forward_selection_needs_enough_candidates(estimator):
+    with pytest.raises(NesbsError, match="forward selection of 3 needs as many different candidates, found 2"):
+        forward_select(list(toy_edges())[:2] * 2, 3, scorer(estimator))
+
+
+@pytest.mark.parametrize("sampler", [MonteCarlo(), Uniform(), SvgdRd(delta=(0.0, 1.0), steps=30)], ids=str)
+def test_search_keeps_the_best_round(sampler, supernet, mini):
+    posterior = Posterior(toy_edges())
+    heard = []
+    arguments = {"size": 2, "rounds": 4, "sampler": sampler}
+    choice = search(supernet, posterior, mini.search_valid, seed=0, on_estimate=lambda *h: heard.append(h), **arguments)
+    again = search(supernet, posterior, mini.search_valid, seed=0, **arguments)
+    other = search(supernet, posterior, mini.search_valid, seed=1, **arguments)
+    assert choice == again
+    assert choice.to_json() != other.to_json()
+    losses = [loss for _, loss in choice.proposals]
+    assert choice.loss == min(losses)
+    [proposal] = [p for p, loss in choice.proposals if (p.round, p.delta) == (choice.round, choice.delta)]
+    assert proposal.architectures == choice.architectures
+    assert heard[-1] == (len(choice.candidates), len(choice.candidates))
+    assert Selection.from_json(choice.to_json(), toy_edges()) == choice
+
+
+def test_forward_selection_is_never_worse_than_the_rounds(supernet, mini):
+    for seed in range(5):
+        rounds, forward = (
+            search(
+                supernet,
+                Posterior(toy_edges()),
+                mini.search_valid,
+                size=3,
+                rounds=3,
+                sampler=MonteCarlo(),
+                seed=seed,
+                method=method,
+            )
+            for method in ("rounds", "forward")
+        )
+        assert forward.loss <= rounds.loss
+        assert forward.proposals == rounds.proposals
+
+
+def test_duplicates_are_reported(supernet, mini):
+    logits = torch.zeros(3, 3)
+    logits[:, 2] = 50
+    choice = search(
+        supernet,
+        Posterior(toy_edges(), logits),
+        mini.search_valid,
+        size=3,
+        rounds=1,
+        sampler=MonteCarlo(),
+        duplicates="allow",
+    )
+    assert choice.duplicates == 2
+    assert choice.to_json()["duplicates"] == 2
+
+
+def test_wrong_input_is_refused(supernet, mini):
+    with pytest.raises(NesbsError, match=r"ensemble\.size must be at least 1, found 0"):
+        search(supernet, Posterior(toy_edges()), mini.search_valid, size=0)
+    with pytest.raises(NesbsError, match="unknown setting round: did you mean rounds"):
+        search(supernet, Posterior(toy_edges()), mini.search_valid, round=3)
+    with pytest.raises(NesbsError, match="not a selection"):
+        Selection.from_json({"architectures": []}, toy_edges())

@@ -1,0 +1,78 @@
+"""Members trained from scratch, and the ensemble they make."""
+
+import pytest
+import torch
+
+from nesbs.ensemble import Ensemble, build_member, train_ensemble
+from nesbs.ensemble.members import MemberSettings
+from nesbs.errors import NesbsError
+from nesbs.spaces import toy_edges
+
+SMALL = {"cells": 1, "channels": 2, "batch_size": 16}
+PAIR = list(toy_edges())[-2:]
+
+
+def test_members_keep_an_axis_of_their_own(noise):
+    ensemble = train_ensemble(toy_edges(), PAIR, noise.train, epochs=1, **SMALL)
+    logits = ensemble.predict(noise.test, batch_size=7)
+    assert logits.shape == (2, 32, 3)
+    assert ensemble.architectures == tuple(PAIR)
+    with torch.no_grad():
+        torch.testing.assert_close(logits[1], ensemble.members[1](noise.test.pixels()), atol=1e-5, rtol=1e-4)
+
+
+def test_probabilities_are_averaged_after_the_softmax(noise):
+    logits = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    members = [
+        build_member(toy_edges(), PAIR[0], noise.train, MemberSettings.of(SMALL), seed=0, name=i) for i in range(3)
+    ]
+    torch.testing.assert_close(Ensemble(members).combined(logits).exp(), logits.softmax(-1).mean(0))
+    torch.testing.assert_close(Ensemble(members, "logits").combined(logits).exp(), logits.mean(0).softmax(-1))
+
+
+def test_the_same_architecture_twice_is_two_different_networks(noise):
+    ensemble = train_ensemble(toy_edges(), [PAIR[0], PAIR[0]], noise.train, epochs=1, **SMALL)
+    one, two = ensemble.predict(noise.test)
+    assert not torch.equal(one, two)
+
+
+def test_the_same_seed_gives_the_same_members(noise):
+    one, two, other = (
+        train_ensemble(toy_edges(), PAIR, noise.train, epochs=1, seed=seed, **SMALL).predict(noise.test)
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, two)
+    assert not torch.equal(one, other)
+
+
+def test_a_member_normalises_its_images_itself(noise):
+    member = build_member(toy_edges(), PAIR[0], noise.train, MemberSettings.of(SMALL), seed=0, name=0)
+    normalised = member.network.normalise(noise.train.pixels())
+    assert float(normalised.mean()) == pytest.approx(0, abs=1e-4)
+    assert float(normalised.std()) == pytest.approx(1, abs=1e-3)
+
+
+def test_training_learns(mini):
+    heard = []
+    train_ensemble(
+        toy_edges(),
+        PAIR[:1],
+        mini.train,
+        epochs=5,
+        cells=1,
+        channels=4,
+        batch_size=32,
+        crop=0,
+        on_epoch=lambda index, epoch: heard.append((index, epoch.loss)),
+    )
+    assert [index for index, _ in heard] == [0] * 5
+    assert heard[-1][1] < heard[0][1] - 0.5
+
+
+def test_wrong_input_is_refused(noise):
+    with pytest.raises(NesbsError, match="at least one member"):
+        Ensemble([])
+    with pytest.raises(NesbsError, match="unknown setting lerning_rate: did you mean learning_rate"):
+        train_ensemble(toy_edges(), PAIR, noise.train, lerning_rate=1)
+    with pytest.raises(NesbsError, match=r"training member 0: the loss is not a number at epoch 1, step \d"):
+        train_ensemble(toy_edges(), PAIR, noise.train, epochs=1, learning_rate=1e38, clip=None, **SMALL)
