@@ -1,0 +1,150 @@
+"""One typed recipe: the stages' own settings, composed; read from YAML, changed by `section.name=value`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from nesbs import files
+from nesbs.data import DataSettings
+from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.evaluation import EvaluationSettings
+from nesbs.posterior import PosteriorSettings
+from nesbs.samplers import SamplerSettings
+from nesbs.settings import Settings, keys
+from nesbs.spaces import SpaceSettings
+from nesbs.supernet import SupernetSettings
+
+
+class Recipe(Settings):
+    """An experiment, whole: what is not said has its stage's default."""
+
+    seed: int = Field(0, ge=0)
+    threads: int | None = Field(None, ge=1, description="of the CPU; by default as many as there are")
+    data: DataSettings = DataSettings()
+    space: SpaceSettings = SpaceSettings()
+    supernet: SupernetSettings = SupernetSettings()
+    posterior: PosteriorSettings = PosteriorSettings()
+    sampler: SamplerSettings = SamplerSettings()
+    search: SearchSettings = SearchSettings()
+    ensemble: EnsembleSettings = EnsembleSettings()
+    members: MemberSettings = MemberSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    def to_yaml(self) -> str:
+        """The recipe with every default written out."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    def differences(self, other: Recipe) -> list[str]:
+        """The dotted keys in which two recipes differ."""
+        mine, others = flatten(self.model_dump(mode="json")), flatten(other.model_dump(mode="json"))
+        return [key for key in mine if mine[key] != others[key]]
+
+
+def recipe_names() -> list[str]:
+    """The recipes inside the package.
+
+    >>> "demo" in recipe_names()
+    True
+    """
+    folder = resources.files("nesbs") / "recipes"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def recipe_text(name: str) -> str:
+    """The YAML of a recipe: a name from `recipe_names` or a path to a file."""
+    if name in recipe_names():
+        return (resources.files("nesbs") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    path = Path(name)
+    if path.is_dir():
+        raise NesbsError(f"{name} is a folder, not a recipe: {did_you_mean(name, recipe_names())}")
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return files.read_text(path)
+    raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
+
+
+def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
+    """Read a recipe, apply `section.name=value` changes and top-level values that are not None.
+
+    >>> load_recipe("toy", ["supernet.epochs=3"], seed=7).supernet.epochs
+    3
+    """
+    values = parse_yaml(recipe_text(name), name)
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise NesbsError(f"--set takes section.name=value, found {change!r}")
+        _put(values, key.strip(), _value(text, change))
+    values.update({key: value for key, value in top.items() if value is not None})
+    return Recipe.of(values)
+
+
+def parse_yaml(text: str, source: str) -> dict[str, Any]:
+    """A recipe's mapping; anything else is a `NesbsError` that names the source."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark is not None else ""
+        raise NesbsError(f"recipe {source} is not valid YAML{line}") from None
+    if values is None:
+        raise NesbsError(f"recipe {source} is empty: `nesbs recipes demo` shows a whole one")
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise NesbsError(f"recipe {source} must be sections with settings, found {type(values).__name__}")
+    return values
+
+
+def described_keys() -> list[tuple[str, str, str]]:
+    """Every setting: its key, its default as YAML and what it is for.
+
+    >>> described_keys()[0]
+    ('seed', '0', '')
+    """
+    described = []
+    for key, default in flatten(Recipe().model_dump(mode="json")).items():
+        model: type[Settings] = Recipe
+        *sections, name = key.split(".")
+        for section in sections:
+            model = type(getattr(Recipe(), section))
+        text = yaml.safe_dump(default, default_flow_style=True, width=1000).removesuffix("...\n").strip()
+        described.append((key, text, model.model_fields[name].description or ""))
+    return described
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections as dotted keys.
+
+    >>> flatten({"seed": 0, "supernet": {"epochs": 3}})
+    {'seed': 0, 'supernet.epochs': 3}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat.update(flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return flat
+
+
+def _value(text: str, change: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise NesbsError(f"--set {change}: the value is not valid YAML") from None
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    known = keys(Recipe)
+    if key not in known:
+        raise NesbsError(f"unknown setting {key}: {did_you_mean(key, known)}")
+    section, dot, name = key.partition(".")
+    if not dot:
+        values[section] = value
+        return
+    inner = values.setdefault(section, {})
+    if not isinstance(inner, dict):
+        raise NesbsError(f"section {section} must hold settings, found {inner!r}")
+    inner[name] = value

@@ -1,0 +1,434 @@
+"""The run folder: resolved recipe, record, resume; and the stages wired together.
+
+    RUN/recipe.yaml record.json supernet.safetensors posterior.json selection.json members/ metrics.json
+
+A stage is done when its file is there; files appear whole or not at all, so the same command on the same
+folder goes on where it stopped, also after `kill -9`. `uniform/` holds the members of the uniform-random
+ensemble where the recipe asks for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nesbs import files, rng
+from nesbs.config import Recipe, parse_yaml
+from nesbs.data import Dataset, load_dataset
+from nesbs.ensemble import Ensemble, Selection, build_member, search, train_member
+from nesbs.errors import NesbsError
+from nesbs.evaluation import Scores, evaluate
+from nesbs.posterior import Posterior, fit_posterior
+from nesbs.samplers import Uniform, get_sampler
+from nesbs.spaces import Architecture, Space, get_space
+from nesbs.supernet import Supernet, build_supernet, train_supernet
+from nesbs.training import Epoch
+from nesbs.version import __version__
+
+OURS = "recipe.yaml"
+
+
+class Progress:
+    """Hears how a run gets on; this one keeps quiet. The command line has one that draws bars."""
+
+    def start(self, stage: str, total: int) -> None:
+        """A stage of `total` units of work begins."""
+
+    def advance(self, done: int, note: str = "") -> None:
+        """`done` units of the stage are finished."""
+
+    def finish(self, note: str = "") -> None:
+        """The stage is finished."""
+
+    def skip(self, stage: str) -> None:
+        """The stage was finished earlier."""
+
+
+class Run:
+    """One folder, one recipe. Each stage is a method that loads what is there or makes it."""
+
+    def __init__(self, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> None:
+        self.folder = folder
+        self.recipe = recipe
+        self.device = device
+        self.progress = progress or Progress()
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
+        """Start a run, or go on with the run that this recipe began in the folder."""
+        if folder.exists() and not folder.is_dir():
+            raise NesbsError(f"--out {folder} is a file: name a folder")
+        try:
+            strangers = folder.is_dir() and any(folder.iterdir()) and not (folder / OURS).is_file()
+        except OSError as error:
+            raise NesbsError(f"cannot read {folder}: {error.strerror}") from None
+        if strangers:
+            raise NesbsError(f"--out {folder} holds something that is not a run: name another folder")
+        if (folder / OURS).is_file():
+            kept = read_recipe(folder)
+            if recipe.threads is None:  # as many as the run began with
+                recipe = recipe.model_copy(update={"threads": kept.threads})
+            different = recipe.differences(kept)
+            if different:
+                here, there = (_get(r, different[0]) for r in (recipe, kept))
+                raise NesbsError(
+                    f"{folder} was made by another recipe: {different[0]} is {there!r} there and {here!r} here"
+                    + (f" ({', '.join(different[1:])} differ too)" if different[1:] else "")
+                    + ": name another folder"
+                )
+        else:
+            if recipe.threads is None:
+                recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
+            run = cls(folder, recipe, device=device, progress=progress)
+            _ = run.data  # a run whose data cannot be read leaves no folder behind
+            run.space.check_images(*run.data.train.size)
+            files.write_text(folder / OURS, recipe.to_yaml())
+            return run._ready()
+        return cls(folder, recipe, device=device, progress=progress)._ready()
+
+    @classmethod
+    def open(
+        cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
+    ) -> Run:
+        """A run that exists already."""
+        cls.check(folder)
+        recipe = read_recipe(folder)
+        if seed is not None and seed != recipe.seed:
+            raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
+        return cls(folder, recipe, device=device, progress=progress)._ready()
+
+    @staticmethod
+    def check(folder: Path) -> None:
+        """Raise where a folder is not a run."""
+        if not (folder / OURS).is_file():
+            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+
+    def _ready(self) -> Run:
+        """Restore the threads the run began with, and write what is known of the machine."""
+        if self.recipe.threads is not None:
+            torch.set_num_threads(self.recipe.threads)
+        record = self.record
+        record.update(
+            {
+                "nesbs": __version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "device": device_name(self.device),
+                "threads": torch.get_num_threads(),
+                "seed": self.recipe.seed,
+            }
+        )
+        record.setdefault("stages", {})
+        files.write_json(self.folder / "record.json", record)
+        return self
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is known about the run so far (`record.json`)."""
+        path = self.folder / "record.json"
+        return dict(files.read_json(path)) if path.is_file() else {}
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The data set, on the run's device."""
+        return load_dataset(**self.recipe.data.model_dump()).to(self.device)
+
+    @cached_property
+    def space(self) -> Space:
+        """The search space."""
+        return get_space(self.recipe.space.name)
+
+    def supernet(self) -> Supernet:
+        """Stage 1 (Algorithm 1, line 2)."""
+        path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
+        if path.is_file():
+            supernet = build_supernet(self.space, self.data.search_train, settings, seed=self.recipe.seed)
+            tensors, about = files.read_tensors(path, self.device)
+            files.load_into(supernet, tensors, path)
+            supernet.eval()
+            supernet.losses, supernet.updates = json.loads(about["losses"]), json.loads(about["updates"])
+            return supernet
+        with self._stage("supernet", settings.epochs) as stage:
+            checkpoint = self.folder / "supernet.checkpoint.safetensors"
+            supernet = train_supernet(
+                self.space,
+                self.data.search_train,
+                seed=self.recipe.seed,
+                checkpoint=checkpoint,
+                on_epoch=stage.epoch,
+                **settings.model_dump(),
+            )
+            about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}
+            files.write_tensors(path, supernet.state_dict(), **about)
+            checkpoint.unlink(missing_ok=True)
+            stage.note(
+                losses=supernet.losses,
+                updates=supernet.updates,
+                parameters=sum(parameter.numel() for parameter in supernet.parameters()),
+            )
+        return supernet
+
+    def posterior(self) -> Posterior:
+        """Stage 2 (line 3)."""
+        path, settings = self.folder / "posterior.json", self.recipe.posterior
+        if path.is_file():
+            return Posterior.from_json(files.read_json(path))
+        supernet = self.supernet()
+        with self._stage("posterior", settings.steps) as stage:
+            entropies: list[float] = []
+
+            def heard(step: int, entropy: float) -> None:
+                entropies.append(entropy)
+                stage.advance(step, f"entropy {entropy:.2f} nats")
+
+            posterior = fit_posterior(
+                supernet, self.data.search_valid, seed=self.recipe.seed, on_step=heard, **settings.model_dump()
+            )
+            files.write_json(path, posterior.to_json())
+            stage.note(entropies=entropies)
+        return posterior
+
+    def selection(self) -> Selection:
+        """Stage 3 (lines 4 to 8)."""
+        path = self.folder / "selection.json"
+        if path.is_file():
+            return Selection.from_json(files.read_json(path), self.space)
+        supernet, posterior = self.supernet(), self.posterior()
+        with self._stage("selection", 1) as stage:
+            selection = search(
+                supernet,
+                posterior,
+                self.data.search_valid,
+                size=self.recipe.ensemble.size,
+                sampler=get_sampler(self.recipe.sampler),
+                combine=self.recipe.ensemble.combine,
+                seed=self.recipe.seed,
+                on_estimate=stage.share,
+                **self.recipe.search.model_dump(),
+            )
+            files.write_json(path, selection.to_json())
+        return selection
+
+    def ensemble(self) -> Ensemble:
+        """Stage 4: the chosen architectures, trained from scratch."""
+        return self._members("members", self.selection().architectures)
+
+    def uniform(self) -> Ensemble:
+        """Beside it: as many architectures drawn uniformly, trained the same way."""
+        random = rng.generator(self.recipe.seed, "uniform ensemble")
+        [proposal] = Uniform().propose(
+            Posterior(self.space),
+            size=self.recipe.ensemble.size,
+            rounds=1,
+            duplicates=self.recipe.search.duplicates,
+            generator=random,
+        )
+        return self._members("uniform", proposal.architectures)
+
+    def scores(self) -> dict[str, Any]:
+        """Stage 5: the measures on the test images (`metrics.json`)."""
+        path = self.folder / "metrics.json"
+        if path.is_file():
+            return dict(files.read_json(path))
+        ensembles = {"ensemble": self.ensemble()}
+        if self.recipe.evaluation.uniform:
+            ensembles["uniform"] = self.uniform()
+        with self._stage("evaluation", len(ensembles)) as stage:
+            value: dict[str, Any] = {"data": self.data.name, "test_images": len(self.data.test), "uniform": None}
+            for done, (name, ensemble) in enumerate(ensembles.items(), start=1):
+                measured = evaluate(ensemble, self.data.test, **self.recipe.evaluation.model_dump())
+                value[name] = described(measured, ensemble)
+                stage.advance(done)
+            files.write_json(path, value)
+        return value
+
+    def require(self, name: str, command: str) -> None:
+        """Raise where an earlier stage's file is missing."""
+        if not (self.folder / name).is_file():
+            raise NesbsError(f"{self.folder} has no {name} yet: run `{command}` first")
+
+    def _members(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
+        settings, members, losses = self.recipe.members, [], []
+        paths = [self.folder / folder / f"{index}.safetensors" for index in range(len(architectures))]
+        missing = [index for index, path in enumerate(paths) if not path.is_file()]
+        with self._stage(folder, len(paths) * settings.epochs) if missing else _nothing() as stage:
+            for index, (architecture, path) in enumerate(zip(architectures, paths, strict=True)):
+                # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
+                name = index if folder == "members" else f"{folder} {index}"
+                if path.is_file():
+                    member = build_member(
+                        self.space, architecture, self.data.train, settings, seed=self.recipe.seed, name=name
+                    )
+                    tensors, about = files.read_tensors(path, self.device)
+                    files.load_into(member, tensors, path)
+                    losses.append(json.loads(about["losses"]))
+                else:
+                    checkpoint = path.with_suffix(".checkpoint.safetensors")
+                    member, history = train_member(
+                        self.space,
+                        architecture,
+                        self.data.train,
+                        settings,
+                        seed=self.recipe.seed,
+                        name=name,
+                        checkpoint=checkpoint,
+                        on_epoch=stage.member(index, len(paths)),
+                    )
+                    about = {"architecture": str(architecture), "losses": json.dumps(history)}
+                    files.write_tensors(path, member.state_dict(), **about)
+                    checkpoint.unlink(missing_ok=True)
+                    losses.append(history)
+                members.append(member)
+            stage.note(losses=losses)
+        return Ensemble(members, self.recipe.ensemble.combine)
+
+    @contextlib.contextmanager
+    def _stage(self, name: str, total: int) -> Iterator[Stage]:
+        self.progress.start(name, total)
+        stage = Stage(self, name, total)
+        yield stage
+        stage.close()
+        self.progress.finish(f"{stage.seconds:.1f} s")
+
+
+class Stage:
+    """Keeps a stage's seconds and peak memory in the record while it runs, and tells the progress."""
+
+    def __init__(self, run: Run, name: str, total: int) -> None:
+        self._run = run
+        self._name = name
+        self._total = total
+        self._notes: dict[str, Any] = {}
+        earlier = run.record["stages"].get(name, {})
+        # An interrupted stage goes on counting from what its finished epochs took.
+        self._before = float(earlier.get("seconds", 0.0))
+        self._peak_before = int(earlier.get("peak_memory", 0))
+        self._started = time.perf_counter()
+        reset_peak_memory()
+        data = run.data
+        self._data = {
+            "name": data.name,
+            "train_images": len(data.train),
+            "test_images": len(data.test),
+            "search_train": len(data.search_train),
+            "search_valid": len(data.search_valid),
+            "size": list(data.train.size),
+            "channels": data.train.channels,
+            "classes": list(data.train.class_names),
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the stage so far, earlier sittings included."""
+        return self._before + time.perf_counter() - self._started
+
+    def advance(self, done: int, note: str = "") -> None:
+        """So much of the stage is finished."""
+        self._run.progress.advance(done, note)
+
+    def share(self, done: int, total: int) -> None:
+        """The same for a stage that learns its amount of work on the way."""
+        if done == 1:
+            self._run.progress.start(self._name, total)
+        self.advance(done, "candidates estimated")
+
+    def epoch(self, epoch: Epoch) -> None:
+        """An epoch is finished, and with its checkpoint safe."""
+        self._write()
+        self.advance(epoch.number, f"loss {epoch.loss:.3f}")
+
+    def member(self, index: int, members: int) -> Callable[[Epoch], None]:
+        """Hears the epochs of one of several members."""
+
+        def heard(epoch: Epoch) -> None:
+            self._write()
+            done = index * epoch.epochs + epoch.number
+            self.advance(done, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
+
+        return heard
+
+    def note(self, **values: Any) -> None:
+        """Put facts about the stage into the record."""
+        self._notes.update(values)
+
+    def close(self) -> None:
+        """The stage is finished: write its entry."""
+        self._write()
+
+    def _write(self) -> None:
+        record = self._run.record
+        record["data"] = self._data
+        record["stages"][self._name] = {
+            "seconds": round(self.seconds, 3),
+            "peak_memory": max(peak_memory(self._run.device), self._peak_before),
+            **self._notes,
+        }
+        files.write_json(self._run.folder / "record.json", record)
+
+
+class _Silent:
+    """Stands in for a stage with nothing left to do."""
+
+    def note(self, **values: Any) -> None: ...
+
+
+@contextlib.contextmanager
+def _nothing() -> Iterator[Any]:
+    yield _Silent()
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """The resolved recipe of a run folder."""
+    path = folder / OURS
+    return Recipe.of(parse_yaml(files.read_text(path), str(path)))
+
+
+def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
+    """An ensemble's measures with its members' texts and numbers of parameters, as plain data."""
+    return {
+        **scores.to_json(),
+        "architectures": [str(architecture) for architecture in ensemble.architectures],
+        "parameters": [sum(p.numel() for p in member.parameters()) for member in ensemble.members],
+    }
+
+
+def device_name(device: str) -> str:
+    """A device in words: `cpu`, or the GPU's name."""
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+
+
+def reset_peak_memory() -> None:
+    """Start counting peak memory anew, where the system lets us."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory(device: str) -> int:
+    """Bytes: on a GPU what torch allocated there at most, else the process's largest resident size."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.max_memory_allocated(device))
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    import resource  # not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _get(recipe: Recipe, key: str) -> Any:
+    value: Any = recipe
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value

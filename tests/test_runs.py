@@ -1,0 +1,188 @@
+"""Run folders: the same seed gives the same bytes, also through `kill -9` in any stage."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from nesbs import files
+from nesbs.config import load_recipe
+from nesbs.errors import NesbsError
+from nesbs.runs import Progress, Run
+
+TINY = [
+    "data.train_limit=120",
+    "data.test_limit=40",
+    "space.name=toy-edges",
+    "supernet.epochs=2",
+    "members.epochs=2",
+    "members.channels=2",
+    "supernet.channels=2",
+    "evaluation.uniform=true",
+]
+STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
+RESULTS = ["selection.json", "metrics.json", "posterior.json"]
+
+
+def tiny(folder, seed=0, changes=(), progress=None):
+    return Run.create(folder, load_recipe("toy", [*TINY, *changes], seed=seed, threads=2), progress=progress)
+
+
+def results(folder):
+    return {name: (folder / name).read_bytes() for name in RESULTS}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    tiny(folder).scores()
+    return folder
+
+
+def test_a_run_folder_holds_what_it_should(whole):
+    names = {entry.name for entry in whole.iterdir()}
+    assert names == {
+        "recipe.yaml",
+        "record.json",
+        "supernet.safetensors",
+        "posterior.json",
+        "selection.json",
+        "members",
+        "uniform",
+        "metrics.json",
+    }
+    assert sorted(os.listdir(whole / "members")) == ["0.safetensors", "1.safetensors"]
+    record = files.read_json(whole / "record.json")
+    assert list(record["stages"]) == STAGES
+    for stage in record["stages"].values():
+        assert stage["seconds"] > 0
+        assert stage["peak_memory"] > 1e6
+    assert record["threads"] == 2
+    assert record["torch"] == torch.__version__
+    assert len(record["stages"]["supernet"]["losses"]) == 2
+    assert [len(losses) for losses in record["stages"]["members"]["losses"]] == [2, 2]
+    assert record["data"]["train_images"] == 120
+
+
+def test_selection_holds_no_time_path_version_or_device(whole):
+    text = (whole / "selection.json").read_text()
+    for word in (str(whole), torch.__version__, "cpu", "seconds"):
+        assert word not in text
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(whole, tmp_path):
+    tiny(tmp_path / "again").scores()
+    assert results(tmp_path / "again") == results(whole)
+    tiny(tmp_path / "other", seed=1).scores()
+    one, other = (json.loads((folder / "selection.json").read_text()) for folder in (whole, tmp_path / "other"))
+    assert one["architectures"] != other["architectures"]
+
+
+def test_a_finished_run_is_read_not_repeated(whole):
+    class Nothing(Progress):
+        def start(self, stage, total):
+            raise AssertionError(f"{stage} started again")
+
+    before = results(whole)
+    run = tiny(whole, progress=Nothing())
+    assert run.scores()["ensemble"]["error"] == json.loads(before["metrics.json"])["ensemble"]["error"]
+    assert len(run.ensemble().members) == 2
+    assert run.supernet().losses == files.read_json(whole / "record.json")["stages"]["supernet"]["losses"]
+
+
+KILLER = """
+import os, signal, sys
+from pathlib import Path
+from test_runs import tiny
+from nesbs.runs import Progress
+
+class Killer(Progress):
+    def start(self, stage, total):
+        self.stage = stage
+        if (stage, "start") == (sys.argv[2], sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+    def advance(self, done, note=""):
+        if (self.stage, str(done)) == (sys.argv[2], sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+tiny(Path(sys.argv[1]), progress=Killer()).scores()
+"""
+
+
+@pytest.mark.parametrize(
+    ("stage", "moment"),
+    [
+        ("supernet", "1"),  # between two epochs
+        ("posterior", "2"),
+        ("selection", "1"),
+        ("members", "3"),  # in the second member
+        ("uniform", "start"),
+        ("evaluation", "1"),
+    ],
+)
+def test_kill_9_and_the_same_command_end_where_an_uninterrupted_run_ends(stage, moment, whole, tmp_path):
+    folder = tmp_path / "run"
+    here = os.path.dirname(__file__)
+    environment = {**os.environ, "PYTHONPATH": here}
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLER, str(folder), stage, moment], env=environment, capture_output=True, text=True
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert not (folder / "metrics.json").exists()
+    if stage == "supernet":
+        assert (folder / "supernet.checkpoint.safetensors").is_file()
+    tiny(folder).scores()
+    assert results(folder) == results(whole)
+    assert not list(folder.rglob("*checkpoint*"))
+    assert not list(folder.rglob("*.part"))
+
+
+def test_another_recipe_on_the_folder_is_refused_and_nothing_lost(whole):
+    before = results(whole)
+    with pytest.raises(NesbsError, match=r"made by another recipe: supernet\.epochs is 2 there and 5 here"):
+        tiny(whole, changes=["supernet.epochs=5"])
+    with pytest.raises(NesbsError, match=r"seed is 0 there and 3 here .search\.rounds differ too."):
+        tiny(whole, seed=3, changes=["search.rounds=7"])
+    with pytest.raises(NesbsError, match="was made with seed 0, not 3"):
+        Run.open(whole, seed=3)
+    assert results(whole) == before
+
+
+def test_threads_are_restored_when_a_run_goes_on(whole):
+    torch.set_num_threads(1)
+    recipe = load_recipe("toy", TINY, seed=0)
+    assert recipe.threads is None
+    Run.create(whole, recipe)
+    assert torch.get_num_threads() == 2
+
+
+def test_folders_that_are_not_ours_are_refused(tmp_path):
+    recipe = load_recipe("toy", TINY)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NesbsError, match="is a file: name a folder"):
+        Run.create(tmp_path / "file", recipe)
+    with pytest.raises(NesbsError, match="holds something that is not a run"):
+        Run.create(tmp_path, recipe)
+    with pytest.raises(NesbsError, match="is not a run"):
+        Run.open(tmp_path)
+    with pytest.raises(NesbsError, match="cannot write"):
+        Run.create(tmp_path / "file" / "run", recipe)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_bad_data_leave_no_folder_behind(tmp_path):
+    with pytest.raises(NesbsError, match="no data set"):
+        Run.create(tmp_path / "run", load_recipe("toy", ["data.name=nowhere"]))
+    with pytest.raises(NesbsError, match="found 30×30: set data.size"):
+        Run.create(tmp_path / "run", load_recipe("toy", ["data.size=30"]))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_stage_is_named(tmp_path):
+    run = tiny(tmp_path / "run")
+    with pytest.raises(NesbsError, match=r"has no selection\.json yet: run `nesbs search"):
+        run.require("selection.json", "nesbs search RECIPE")
