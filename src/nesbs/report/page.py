@@ -1,0 +1,92 @@
+"""Load a run's records, render the page, write it beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from nesbs import files
+from nesbs.config import parse_yaml
+from nesbs.errors import NesbsError
+from nesbs.report import words
+from nesbs.report.context import context
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a run folder says about itself; None for a file that is not there."""
+
+    recipe: Mapping[str, Any] | None = None
+    record: Mapping[str, Any] | None = None
+    posterior: Mapping[str, Any] | None = None
+    selection: Mapping[str, Any] | None = None
+    metrics: Mapping[str, Any] | None = None
+
+
+def load_records(folder: Path) -> Records:
+    """Read the records of a run folder; a broken file is a `NesbsError`, a missing one is not."""
+    recipe = folder / "recipe.yaml"
+    records = Records(
+        parse_yaml(files.read_text(recipe), str(recipe)) if recipe.is_file() else None,
+        *(_read(folder / f"{name}.json") for name in ("record", "posterior", "selection", "metrics")),
+    )
+    if records == Records():
+        raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+    return records
+
+
+def render(records: Records) -> str:
+    """The page as text; the same records give the same bytes."""
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            context(
+                records.recipe or {},
+                records.record or {},
+                records.posterior or {},
+                records.selection or {},
+                records.metrics or {},
+            )
+        )
+    )
+
+
+def write_report(folder: Path) -> Path:
+    """Write `report.html` into a run folder from the records there, and return its path."""
+    page = folder / "report.html"
+    files.write_text(page, render(load_records(folder)))
+    return page
+
+
+def _read(path: Path) -> Mapping[str, Any] | None:
+    """A JSON record, or None where the file is missing."""
+    if not path.is_file():
+        return None
+    value = files.read_json(path)
+    if not isinstance(value, dict):
+        raise NesbsError(
+            f"{path} must hold a mapping, found {type(value).__name__}: remove it and run the same command again"
+        )
+    return value
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    """Templates beside this module, with everything escaped and the filters of `words`."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nesbs.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    for filter_ in (words.percent, words.decimal, words.short, words.count, words.size, words.duration, words.memory):
+        environment.filters[filter_.__name__] = filter_
+    return environment

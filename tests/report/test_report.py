@@ -1,0 +1,432 @@
+"""The page of a run, from records made by hand: known numbers, marks, edges, words about what is missing."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from nesbs.errors import NesbsError
+from nesbs.report import Records, load_records, render, write_report
+from nesbs.report.charts import lines, thinned, ticks
+
+# Edge 0→1 ends in node 1, whose ways out are both `none`: it is dead.
+FIRST = "|nor_conv_3x3~0|+|nor_conv_1x1~0|none~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
+SECOND = "|skip_connect~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|"
+HOSTILE = "<script>alert('&')</script>"
+
+
+def measured(error: float, nll: float, members: list[tuple[float, float]]) -> dict[str, Any]:
+    return {
+        "error": error,
+        "nll": nll,
+        "brier": 0.125,
+        "ece": 0.0321,
+        "member_error": 0.1,
+        "disagreement": 0.0777,
+        "disagreement_matrix": [[0.0, 0.0777], [0.0777, 0.0]],
+        "members": [{"error": e, "nll": n, "brier": 0.2, "ece": 0.05} for e, n in members],
+        "architectures": [FIRST, SECOND],
+        "parameters": [1000, 2500],
+    }
+
+
+@pytest.fixture
+def records() -> Records:
+    operations = ["none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3"]
+    names = ["0→1", "0→2", "1→2", "0→3", "1→3", "2→3"]
+    proposals = [
+        {"architectures": [FIRST, FIRST], "loss": 0.75, "round": 1, "delta": 0.5, "duplicates": 1},
+        {"architectures": [FIRST, SECOND], "loss": 0.5125, "round": 2, "delta": 0.5, "duplicates": 0},
+        {"architectures": [SECOND, SECOND], "loss": 0.8, "round": 2, "delta": -1.0, "duplicates": 1},
+    ]
+    classes = ["cat", "dog"]
+    data = {"name": "pets", "train_images": 6000, "test_images": 2500, "search_train": 4200, "search_valid": 1800}
+    return Records(
+        recipe={
+            "seed": 7,
+            "space": {"name": "nasbench201"},
+            "sampler": {"name": "svgd-rd"},
+            "evaluation": {"bins": 11, "uniform": True},
+        },
+        record={
+            "nesbs": "0.1.0",
+            "device": "cpu",
+            "seed": 7,
+            "data": {**data, "size": [32, 32], "channels": 3, "classes": classes},
+            "stages": {
+                "supernet": {
+                    "seconds": 200.0,
+                    "peak_memory": 700 * 2**20,
+                    "losses": [2.0, 1.0],
+                    "parameters": 4321,
+                    "updates": {"cell 0→1": {"skip_connect": 98, "nor_conv_3x3": 1002}},
+                },
+                "posterior": {"seconds": 10.0, "peak_memory": 2**20, "entropies": [9.0, 8.0]},
+                "selection": {"seconds": 5.0},
+                "members": {"seconds": 30.0, "peak_memory": 3 * 2**30, "losses": [[2.0, 0.5], [1.9, 0.4]]},
+                "uniform": {"seconds": 30.0, "losses": [[2.0, 0.6], [1.9, 0.7]]},
+                "evaluation": {"seconds": 1.0},
+            },
+        },
+        posterior={
+            "space": "nasbench201",
+            "temperature": 0.8,
+            "entropy": 5.25,
+            "log_size": math.log(15625),
+            "variables": [
+                {"name": name, "choices": operations, "probabilities": [0.1, 0.05, 0.2, 0.617, 0.033], "activity": 1.0}
+                for name in names
+            ],
+        },
+        selection={
+            "architectures": [FIRST, SECOND],
+            "loss": 0.5125,
+            "round": 2,
+            "delta": 0.5,
+            "sampler": "svgd-rd",
+            "duplicates": 0,
+            "proposals": proposals,
+            "candidates": [{"architecture": SECOND, "loss": 0.91}, {"architecture": FIRST, "loss": 0.92}],
+        },
+        metrics={
+            "data": "pets",
+            "test_images": 2500,
+            "ensemble": measured(0.0812, 0.2345, [(0.11, 0.301), (0.09, 0.402)]),
+            "uniform": measured(0.0956, 0.2789, [(0.12, 0.35), (0.13, 0.36)]),
+        },
+    )
+
+
+def plain(page: str) -> str:
+    """The words of a page, without marks, spaces made even."""
+    page = re.sub(r"<(style|title)>.*?</\1>", "", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
+
+
+def drawings(page: str, css: str) -> list[ET.Element]:
+    found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
+    return [drawing for drawing in found if drawing.get("class") == css]
+
+
+def rows(page: str, section: str) -> list[list[str]]:
+    """The cells' words of every table row of a section."""
+    inside = page.split(f'<section id="{section}">')[1].split("</section>")[0]
+    found = re.findall(r"<tr[^>]*>(.*?)</tr>", inside, flags=re.DOTALL)
+    return [[plain(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)] for row in found]
+
+
+def save(folder: Path, records: Records) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if records.recipe is not None:
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(records.recipe), encoding="utf-8")
+    for name in ("record", "posterior", "selection", "metrics"):
+        if getattr(records, name) is not None:
+            (folder / f"{name}.json").write_text(json.dumps(getattr(records, name)), encoding="utf-8")
+    return folder
+
+
+def test_headline_compares_with_best_member_and_uniform(records: Records) -> None:
+    # The best member by error is the second, by NLL the first: each measure on its own.
+    page = re.sub(r"\s+([,.;])", r"\1", plain(render(records)))
+    assert (
+        "The ensemble of 2 has a test error of 8.12 % and an NLL of 0.234; its best single member has 9.00 % and "
+        "0.301, the uniform-random ensemble 9.56 % and 0.279." in page
+    )
+    # sqrt(0.0812 × 0.9188 / 2500) = 0.546 %
+    assert "± 0.55 points" in page
+
+
+def test_table_of_measures(records: Records) -> None:
+    page = render(records)
+    table = rows(page, "measures")
+    assert table[0] == ["Network", "Error", "NLL", "Brier", "ECE", "ATE", "PPD", "Parameters"]
+    assert table[1] == ["Ensemble", "8.12 %", "0.234", "0.125", "0.0321", "10.00 %", "7.77 %", "3,500"]
+    assert table[2][:3] == ["Best member by each measure", "9.00 %", "0.301"]
+    assert table[4] == ["Member 2", "9.00 %", "0.402", "0.200", "0.0500", "–", "–", "2,500"]
+    assert table[5][:2] == ["Uniform-random ensemble", "9.56 %"]
+    assert '<td class="low">8.12 %</td>' in page
+    assert '<td class="low">9.56 %</td>' not in page
+
+
+def test_error_bars_are_as_long_as_the_errors(records: Records) -> None:
+    chart = drawings(render(records), "chart")[0]
+    widths = [float(bar.attrib["width"]) for bar in chart.iter("rect")]
+    errors = [0.0812, 0.11, 0.09, 0.0956]
+    assert widths == pytest.approx([widths[1] * error / 0.11 for error in errors], abs=0.1)
+
+
+def test_operations_are_on_their_edges(records: Records) -> None:
+    first, second = drawings(render(records), "cell")
+    edges = {g.get("data-edge"): (g.get("data-operation"), g.get("class")) for g in first.iter("g")}
+    assert edges == {
+        "0→1": ("nor_conv_3x3", "dead"),
+        "0→2": ("nor_conv_1x1", "live"),
+        "1→2": ("none", "none"),
+        "0→3": ("skip_connect", "live"),
+        "1→3": ("none", "none"),
+        "2→3": ("avg_pool_3x3", "live"),
+    }
+    labels = [text.text for text in first.iter("text") if "operation" in text.get("class", "")]
+    assert labels == ["nor_conv_3x3", "nor_conv_1x1", "skip_connect", "avg_pool_3x3"]
+    assert {g.get("class") for g in second.iter("g")} == {"live"}
+    # An arrow into node 2 ends within reach of that node, which lies on the column x = 0.
+    arrow = next(g for g in first.iter("g") if g.get("data-edge") == "0→2").findall("path")[1].attrib["d"]
+    x, y = map(float, re.findall(r"-?[\d.]+", arrow)[:2])
+    assert math.hypot(x, y - 2 * 84) == pytest.approx(15, abs=0.1)
+
+
+def test_lines_differ_without_colour(records: Records) -> None:
+    samples = drawings(render(records), "sample")
+    styles = [(path.get("stroke-width"), path.get("stroke-dasharray")) for s in samples for path in s.iter("path")]
+    assert len(styles) == 6  # five operations and the dead edge
+    assert len(set(styles)) == 6
+
+
+def test_every_drawing_has_a_role_and_a_title(records: Records) -> None:
+    page = render(records)
+    found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
+    assert len(found) == 2 + 6 + 1 + 4  # cells, samples, bars, curves
+    for drawing in found:
+        assert drawing.get("role") == "img"
+        assert drawing[0].tag == "title"
+        assert drawing[0].text
+
+
+def test_posterior_as_numbers_and_shades(records: Records) -> None:
+    page = render(records)
+    text = plain(page)
+    assert "The entropy is 5.25 nats ; the uniform prior over 15,625 architectures has 9.66 nats" in text
+    assert "the KL divergence between them is 4.41 nats" in text
+    assert "τ = 0.8" in text
+    assert rows(page, "posterior")[1] == ["0→1", "0.100", "0.050", "0.200", "0.617", "0.033"]
+    assert page.count('<td class="heat most" style="--p:0.617">0.617</td>') == 6
+    assert "plays a part" not in text
+
+
+def test_chosen_round_is_marked_and_duplicates_reported(records: Records) -> None:
+    page = render(records)
+    table = rows(page, "rounds")
+    assert table[1:4] == [
+        ["1", "0.5", "0.7500", "1", "A2, A2"],
+        ["2 ★ chosen", "0.5", "0.5125", "0", "A2, A1"],
+        ["2", "−1", "0.8000", "1", "A1, A1"],
+    ]
+    assert page.count('<tr class="chosen">') == 1
+    assert "Duplicates: 0 in the chosen ensemble; 2 of the ensembles below hold any." in plain(page)
+    assert ["A1", "0.9100", SECOND] in table
+
+
+def test_forward_selection_is_a_row_of_its_own(records: Records) -> None:
+    selection = {**(records.selection or {}), "round": None, "delta": None, "loss": 0.49}
+    page = render(replace(records, selection=selection))
+    assert rows(page, "rounds")[4] == ["forward selection ★ chosen", "–", "0.4900", "0", "A2, A1"]
+    assert page.count('<tr class="chosen">') == 1
+
+
+def test_many_rounds_fold_away(records: Records) -> None:
+    proposals = [
+        {"architectures": [FIRST, SECOND], "loss": 0.5 + r / 100, "round": r, "delta": 0.5} for r in range(1, 66)
+    ]
+    page = render(replace(records, selection={**(records.selection or {}), "proposals": proposals}))
+    assert "<summary>All 65 ensembles</summary>" in page
+    assert ["2 ★ chosen", "0.5", "0.5200", "0", "A2, A1"] in rows(page, "rounds")
+
+
+def test_copies_among_the_members_are_named(records: Records) -> None:
+    selection = {**(records.selection or {}), "architectures": [FIRST, FIRST]}
+    assert "Member 2 (a copy of member 1)" in plain(render(replace(records, selection=selection)))
+
+
+def test_times_memory_disagreement_and_facts(records: Records) -> None:
+    page = render(records)
+    assert ["supernet", "3 min 20 s", "700 MiB", "4,321"] in rows(page, "stages")
+    assert ["members", "30.0 s", "3.00 GiB", "–"] in rows(page, "stages")
+    assert ["Total", "4 min 36 s", "", ""] in rows(page, "stages")
+    assert rows(page, "disagreement")[1:] == [["1", "0.00 %", "7.77 %"], ["2", "7.77 %", "0.00 %"]]
+    assert ["seed", "7"] in rows(page, "versions")
+    assert ["classes (2)", "cat, dog"] in rows(page, "versions")
+    assert ["cell 0→1", "98", "1,002"] in rows(page, "curves")
+    assert "over 11 bins" in plain(page)
+    assert "name: nasbench201" in page
+
+
+def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
+    charts = drawings(render(records), "chart")[1:]
+    assert [chart[0].text for chart in charts[:1]] == ["Supernet, mean training loss by epoch: supernet from 2 to 1"]
+    for chart in charts:
+        for line in chart.iter("polyline"):
+            (x0, y0), (x1, y1) = ([float(v) for v in point.split(",")] for point in line.attrib["points"].split())
+            assert x1 > x0
+            assert y1 > y0  # downwards on the page
+    members = charts[2]
+    assert len({line.get("stroke-dasharray") for line in members.iter("polyline")}) == 2
+    names = [text.text for text in members.iter("text")]
+    assert {"epoch", "mean training loss", "member 1", "member 2"} <= set(names)
+
+
+def test_what_is_missing_is_named_with_its_command(records: Records) -> None:
+    stages = {"supernet": {"seconds": 3.0}}
+    page = render(Records(recipe=records.recipe, record={"stages": stages}))
+    text = plain(page)
+    assert "This run has no test results yet: nesbs evaluate RUN makes them." in text
+    assert "the posterior (posterior.json): nesbs search RECIPE --out RUN makes it" in text
+    assert "the choice of architectures (selection.json): nesbs search RECIPE --out RUN makes it" in text
+    assert "the members' training: nesbs train RUN makes it" in text
+    assert "the measures on the test images (metrics.json): nesbs evaluate RUN makes it" in text
+    assert "the resolved recipe (recipe.yaml)" not in text
+    assert ["members", "not run yet: nesbs train RUN"] in rows(page, "stages")
+
+
+@pytest.mark.parametrize("name", ["recipe", "record", "posterior", "selection", "metrics"])
+def test_any_record_may_be_missing(records: Records, name: str) -> None:
+    whole = render(records)
+    page = render(replace(records, **{name: None}))
+    assert "Missing from this run" not in whole
+    assert "Missing from this run" in page
+    assert "not there yet" in page
+
+
+def test_nothing_at_all_still_renders() -> None:
+    assert "This run has no test results yet" in render(Records())
+
+
+def test_parts_of_records_may_be_missing_or_null(records: Records) -> None:
+    page = render(
+        Records(
+            recipe={"space": None},
+            record={"stages": {"supernet": None, "members": {"losses": [[], [None, 0.5]]}}, "data": {"name": "pets"}},
+            posterior={"variables": [{"name": "0→1", "choices": ["a", "b"], "probabilities": [0.25]}]},
+            selection={"architectures": [FIRST], "proposals": [{"round": 1}]},
+            metrics={"ensemble": {"error": 0.5, "members": [{"error": None}]}, "uniform": None},
+        )
+    )
+    assert "The ensemble of 1 has a test error of 50.00 %" in plain(page)
+    assert ["0→1", "0.250", "–"] in rows(page, "posterior")
+    assert "cannot be drawn" in page
+
+
+def test_no_uniform_ensemble_asked_for(records: Records) -> None:
+    page = render(
+        replace(
+            records,
+            recipe={**(records.recipe or {}), "evaluation": {"uniform": False}},
+            metrics={**(records.metrics or {}), "uniform": None},
+        )
+    )
+    assert "A new run with --set evaluation.uniform=true has one" in plain(page)
+    assert "Uniform-random ensemble" not in page
+    assert "Missing from this run" not in page
+
+
+def test_hostile_names_are_escaped(records: Records) -> None:
+    record = dict(records.record or {})
+    record["data"] = {**record["data"], "name": HOSTILE, "classes": [HOSTILE, "dog"]}
+    record["stages"] = {**record["stages"], HOSTILE: {"seconds": 1.0}}
+    variable = {"name": HOSTILE, "choices": [HOSTILE], "probabilities": [1.0], "activity": 1.0}
+    page = render(
+        Records(
+            recipe={**(records.recipe or {}), "data": {"name": HOSTILE, "root": HOSTILE}},
+            record=record,
+            posterior={**(records.posterior or {}), "variables": [variable]},
+            selection={**(records.selection or {}), "architectures": [HOSTILE], "sampler": HOSTILE},
+            metrics={**(records.metrics or {}), "data": HOSTILE},
+        )
+    )
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "cannot be drawn" in page
+
+
+def test_text_inside_a_drawing_is_escaped() -> None:
+    drawing = lines(HOSTILE, "x", HOSTILE, [(HOSTILE, [1.0, 2.0]), ("b", [2.0])])
+    assert "<script" not in drawing
+    assert ET.fromstring(drawing)[0].text == HOSTILE
+
+
+def test_page_stands_alone(records: Records) -> None:
+    page = render(records)
+    assert "http://" not in page
+    assert "https://" not in page
+    assert not re.search(r"<(script|link|img|iframe)\b|url\(|@import", page)
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+
+
+def test_same_records_same_bytes(records: Records, tmp_path: Path) -> None:
+    written = write_report(save(tmp_path / "a", records))
+    assert written == tmp_path / "a" / "report.html"
+    again = write_report(save(tmp_path / "another place", records))
+    assert written.read_bytes() == again.read_bytes()
+    assert written.read_text(encoding="utf-8") == render(load_records(tmp_path / "a"))
+
+
+def test_broken_records_are_complained_about(records: Records, tmp_path: Path) -> None:
+    folder = save(tmp_path / "run", records)
+    (folder / "metrics.json").write_text('{"ensemble": ', encoding="utf-8")
+    with pytest.raises(NesbsError, match=r"metrics\.json is not valid JSON \(line 1\)"):
+        write_report(folder)
+    (folder / "metrics.json").write_text("[1]", encoding="utf-8")
+    with pytest.raises(NesbsError, match="must hold a mapping, found list"):
+        write_report(folder)
+    assert not (folder / "report.html").exists()
+
+
+def test_a_folder_without_records_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(NesbsError, match="is not a run: `nesbs search RECIPE --out"):
+        write_report(tmp_path)
+    with pytest.raises(NesbsError, match="is not a run"):
+        write_report(tmp_path / "nowhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pair_space() -> None:
+    cell = [("skip_connect", 0), ("sep_conv_3x3", 1), ("sep_conv_3x3", 0), ("skip_connect", 2)]
+    text = f"normal={cell} reduce={cell[::-1][2:] + cell[2:]}"
+    operations = ["skip_connect", "sep_conv_3x3"]
+    variables = [
+        {"name": "normal 0→2", "choices": operations, "probabilities": [0.3, 0.7], "activity": 1.0},
+        {"name": "normal inputs of 3", "choices": ["0+1", "0+2"], "probabilities": [0.4, 0.6], "activity": 1.0},
+        {"name": "normal 1→3", "choices": operations, "probabilities": [0.5, 0.5], "activity": 0.4},
+    ]
+    page = render(
+        Records(
+            recipe={"space": {"name": "toy-pairs"}},
+            posterior={"space": "toy-pairs", "entropy": 3.0, "log_size": 7.74, "variables": variables},
+            selection={"architectures": [text], "loss": 0.5, "round": None, "delta": None, "sampler": "uniform"},
+        )
+    )
+    assert rows(page, "posterior") == [
+        ["Decision", "skip_connect", "sep_conv_3x3", "plays a part"],
+        ["normal 0→2", "0.300", "0.700", "1.000"],
+        ["normal 1→3", "0.500", "0.500", "0.400"],
+        ["Decision", "0+1", "0+2"],
+        ["normal inputs of 3", "0.400", "0.600"],
+    ]
+    normal, reduce = drawings(page, "cell")
+    assert [(g.get("data-edge"), g.get("data-operation")) for g in normal.iter("g")] == [
+        ("0→2", "skip_connect"),
+        ("1→2", "sep_conv_3x3"),
+        ("0→3", "sep_conv_3x3"),
+        ("2→3", "skip_connect"),
+    ]
+    assert [g.get("data-operation") for g in reduce.iter("g")][:2] == ["skip_connect", "sep_conv_3x3"]
+    assert "out" in [text.text for text in normal.iter("text")]
+    assert "Member 1, reduce cell" in plain(page)
+
+
+def test_ticks_and_thinning() -> None:
+    assert ticks(1, 12) == [5.0, 10.0]
+    assert ticks(2, 2) == [2]
+    kept = thinned([float(i) for i in range(10_001)])
+    assert len(kept) <= 242
+    assert kept[0] == (1, 0.0)
+    assert kept[-1] == (10_001, 10_000.0)
