@@ -1,0 +1,42 @@
+"""Neural ensemble search via Bayesian sampling: ensembles of different architectures, found, trained, measured.
+
+>>> import nesbs
+>>> len(nesbs.nasbench201())
+15625
+"""
+
+from nesbs.data import Dataset, Split, load_dataset
+from nesbs.ensemble import Ensemble, Selection, search, train_ensemble
+from nesbs.errors import NesbsError
+from nesbs.evaluation import Scores, evaluate
+from nesbs.posterior import Posterior, fit_posterior
+from nesbs.samplers import MonteCarlo, SvgdRd, Uniform, sample_svgd_rd
+from nesbs.spaces import Architecture, Space, nasbench201
+from nesbs.supernet import Estimator, Supernet, train_supernet
+from nesbs.version import __version__
+
+__all__ = [
+    "Architecture",
+    "Dataset",
+    "Ensemble",
+    "Estimator",
+    "MonteCarlo",
+    "NesbsError",
+    "Posterior",
+    "Scores",
+    "Selection",
+    "Space",
+    "Split",
+    "Supernet",
+    "SvgdRd",
+    "Uniform",
+    "__version__",
+    "evaluate",
+    "fit_posterior",
+    "load_dataset",
+    "nasbench201",
+    "sample_svgd_rd",
+    "search",
+    "train_ensemble",
+    "train_supernet",
+]

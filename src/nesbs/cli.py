@@ -1,0 +1,281 @@
+"""One function a command; its docstring is its help."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
+from nesbs.data import DATASETS, load_dataset
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.progress import Bars, Lines
+from nesbs.report import write_report
+from nesbs.runs import Progress, Run
+from nesbs.version import __version__
+
+app = typer.Typer(
+    name="nesbs",
+    rich_markup_mode=None,  # plain help that can be copied
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
+Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Change a setting.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+
+
+class StoppedError(Exception):
+    """The user pressed Ctrl-C (the option parser keeps a plain KeyboardInterrupt to itself)."""
+
+
+@app.command()
+def demo(
+    out: Out = Path("nesbs-demo"),
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Everything, in minutes on a CPU; ends with a report.
+
+    The data are inside the package. The same command goes on where it stopped.
+    """
+    _whole("demo", out, [], seed, device, quiet)
+
+
+@app.command()
+def run(
+    recipe: RecipeName,
+    out: Out,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Search, train, evaluate, report.
+
+    The same command on the same folder goes on where it stopped.
+    """
+    _whole(recipe, out, changes or [], seed, device, quiet)
+
+
+@app.command()
+def search(
+    recipe: RecipeName,
+    out: Out,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The search alone: supernet, posterior, selection."""
+    with _progress(quiet) as progress:
+        work = _create(recipe, out, changes or [], seed, device, progress)
+        selection = work.selection()
+    if not quiet:
+        print(f"estimated validation loss {selection.loss:.4f}; {_duplicates(selection.duplicates)}")
+        for architecture in selection.architectures:
+            print(architecture)
+
+
+@app.command()
+def train(
+    run: RunFolder, seed: Seed = None, device: Device = "auto", quiet: Quiet = False, debug: Debug = False
+) -> None:
+    """Train the chosen members from scratch."""
+    with _progress(quiet) as progress:
+        work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+        work.require("selection.json", f"nesbs search RECIPE --out {run}")
+        work.ensemble()
+        if work.recipe.evaluation.uniform:
+            work.uniform()
+
+
+@app.command()
+def evaluate(
+    run: RunFolder, seed: Seed = None, device: Device = "auto", quiet: Quiet = False, debug: Debug = False
+) -> None:
+    """Measure the trained ensemble on the test images."""
+    with _progress(quiet) as progress:
+        work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+        work.require("selection.json", f"nesbs search RECIPE --out {run}")
+        for index in range(work.recipe.ensemble.size):
+            work.require(f"members/{index}.safetensors", f"nesbs train {run}")
+        scores = work.scores()
+    if not quiet:
+        print(table(scores))
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders.")],
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write report.html into each run folder, from its records."""
+    for folder in runs:
+        Run.check(folder)
+        path = write_report(folder)
+        if not quiet:
+            print(path)
+
+
+@app.command()
+def recipes(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one whole.")] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Every setting with its default, as --set takes it.")] = False,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The recipes inside the package; with a name, its text."""
+    if keys:
+        for key, default, about in described_keys():
+            print(f"{key}={default}" + (f"\n    {about}" if about else ""))
+        return
+    if name is not None:
+        if name not in recipe_names():
+            raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
+        print(recipe_text(name), end="")
+        return
+    for known in recipe_names():
+        print(known)
+        for line in recipe_text(known).splitlines():
+            if not line.startswith("#"):
+                break
+            print("   ", line.removeprefix("#").strip())
+
+
+@app.command()
+def datasets(
+    path: Annotated[str | None, typer.Argument(metavar="NAME|PATH", help="Load this one and count it.")] = None,
+    root: Annotated[str | None, typer.Option("--root", metavar="FOLDER", help="The recipe's data.root.")] = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The named data sets; with a name or a path, its content."""
+    if path is None:
+        for name, known in DATASETS.items():
+            print(f"{name}\n    {known.about}")
+        print("A folder of images (a sub-folder a class) or an .npz file works in place of a name.")
+        return
+    data = load_dataset(path, root=root)
+    height, width = data.train.size
+    print(f"{data.name}: {len(data.train)} training and {len(data.test)} test images, {height}×{width}")
+    print(f"channels {data.train.channels}, mean {_numbers(data.train.mean)}, deviation {_numbers(data.train.std)}")
+    for label, name in enumerate(data.train.class_names):
+        counts = [int((split.labels == label).sum()) for split in (data.train, data.test)]
+        print(f"{name}\n    {counts[0]} training, {counts[1]} test")
+
+
+def table(metrics: dict[str, Any]) -> str:
+    """The chosen ensemble beside its best member and beside a uniform-random ensemble, as plain text."""
+    ensemble, uniform = metrics["ensemble"], metrics.get("uniform")
+    best = {key: min(member[key] for member in ensemble["members"]) for key in ("error", "nll", "brier", "ece")}
+    rows = [("chosen ensemble", ensemble), ("its best member*", best)]
+    if uniform:
+        rows.append(("uniform-random ensemble", uniform))
+    lines = [
+        f"{metrics['data']}, {metrics['test_images']} test images",
+        f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'ATE %':>9}{'PPD %':>9}",
+    ]
+    for name, row in rows:
+        line = f"{name:<24}{100 * row['error']:>9.2f}{row['nll']:>9.4f}{row['brier']:>9.4f}{row['ece']:>9.4f}"
+        if "member_error" in row:
+            line += f"{100 * row['member_error']:>9.2f}{100 * row['disagreement']:>9.2f}"
+        lines.append(line)
+    lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; bad input ends with code 2 and its message, Ctrl-C with 130."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        print(__version__)
+        return
+    try:
+        code = app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
+    except NesbsError as error:
+        if "--debug" in arguments:
+            raise
+        _fail(str(error))
+    except StoppedError:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        raise SystemExit(130) from None
+    except Exception as error:
+        # Wrong options and missing arguments; the parser's exceptions carry their message like this.
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(f"{error.format_message()} (nesbs --help, nesbs COMMAND --help)")
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, quiet: bool) -> None:
+    with _progress(quiet) as progress:
+        work = _create(recipe, out, changes, seed, device, progress)
+        duplicates = work.selection().duplicates
+        scores = work.scores()
+    path = write_report(out)
+    if not quiet:
+        print(table(scores))
+        print(_duplicates(duplicates))
+        print(f"report: {path}")
+
+
+def _create(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, progress: Progress) -> Run:
+    return Run.create(out, load_recipe(recipe, changes, seed=seed), device=_device(device), progress=progress)
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    """Shows a run at work; gives the terminal back and turns Ctrl-C into `StoppedError`."""
+    bars = Bars()
+    try:
+        yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()
+    except KeyboardInterrupt:
+        raise StoppedError from None
+    finally:
+        bars.close()
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise NesbsError(f"--device: {did_you_mean(name, ['auto', 'cpu', 'cuda'])}, found {name}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise NesbsError("--device cuda: no GPU that torch can use was found; take --device cpu")
+    return name
+
+
+def _duplicates(count: int) -> str:
+    return "no member is chosen twice" if count == 0 else f"{count} members are copies of another member"
+
+
+def _numbers(values: torch.Tensor) -> str:
+    return ", ".join(f"{value:.4f}" for value in values.tolist())
