@@ -6,7 +6,6 @@ import torch
 from nesbs.data import Dataset, load_dataset
 from nesbs.data.split import make_split
 
-
 torch.set_num_threads(2)  # also for fixtures that outlive a test
 
 
