@@ -11,7 +11,7 @@ from nesbs.errors import NesbsError
 from nesbs.evaluation import Scores, evaluate
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import MonteCarlo, SvgdRd, Uniform, sample_svgd_rd
-from nesbs.spaces import Architecture, Space, nasbench201
+from nesbs.spaces import Architecture, Space, darts, nasbench201, zoo
 from nesbs.supernet import Estimator, Supernet, train_supernet
 from nesbs.version import __version__
 
@@ -31,6 +31,7 @@ __all__ = [
     "SvgdRd",
     "Uniform",
     "__version__",
+    "darts",
     "evaluate",
     "fit_posterior",
     "load_dataset",
@@ -39,4 +40,5 @@ __all__ = [
     "search",
     "train_ensemble",
     "train_supernet",
+    "zoo",
 ]

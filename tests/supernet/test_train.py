@@ -7,7 +7,7 @@ from contracts import SPACES
 from scipy import stats
 
 from nesbs.errors import NesbsError
-from nesbs.spaces import nasbench201, toy_edges, toy_pairs
+from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs
 from nesbs.spaces.network import ChoiceCell
 from nesbs.supernet import SupernetSettings, build_supernet, count_updates, draw_paths, train_supernet
 from nesbs.training import Epoch, train
@@ -47,6 +47,17 @@ def test_a_step_changes_only_the_parameters_in_use(make, affine, noise):
         changed = {name for name, parameter in trained.named_parameters() if not torch.equal(parameter, before[name])}
         if not space.is_dead(path):
             assert changed == used
+
+
+def test_a_step_with_partial_channels_changes_only_the_parameters_in_use(noise):
+    space = darts()
+    settings = {**SMALL, "cells": 3, "partial": 2, "batch_size": 64}
+    supernet = build_supernet(space, noise.search_train, SupernetSettings.of(settings), seed=1)
+    before = {name: parameter.clone() for name, parameter in supernet.named_parameters()}
+    trained = train_supernet(space, noise.search_train, seed=1, epochs=1, **settings)
+    [path] = draw_paths(space, 1, seed=1, epoch=0, skip_dead=False)
+    changed = {name for name, parameter in trained.named_parameters() if not torch.equal(parameter, before[name])}
+    assert changed == used_names(space, trained, path)
 
 
 def test_momentum_and_decay_leave_unused_parameters_alone(noise):

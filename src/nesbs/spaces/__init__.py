@@ -7,13 +7,15 @@ from pydantic import Field, field_validator
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.settings import Settings
 from nesbs.spaces.architecture import Architecture, Variable, duplicates
-from nesbs.spaces.darts import PairSpace, toy_pairs
+from nesbs.spaces.darts import PairSpace, darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
 from nesbs.spaces.network import Member, PathNetwork
 from nesbs.spaces.space import Space
+from nesbs.spaces.zoo import zoo
 
 SPACES: dict[str, Callable[[], Space]] = {
     "nasbench201": nasbench201,
+    "darts": darts,
     "toy-edges": toy_edges,
     "toy-pairs": toy_pairs,
 }
@@ -52,9 +54,11 @@ __all__ = [
     "Space",
     "SpaceSettings",
     "Variable",
+    "darts",
     "duplicates",
     "get_space",
     "nasbench201",
     "toy_edges",
     "toy_pairs",
+    "zoo",
 ]

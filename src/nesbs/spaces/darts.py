@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
 from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork
-from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, ReluConvNorm, member_norm, operation
+from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, Partial, ReluConvNorm, member_norm, operation
 from nesbs.spaces.space import Space
 
 KINDS = ("normal", "reduce")
@@ -151,15 +151,22 @@ class PairSpace(Space):
             kinds.append(torch.stack(rows))
         return torch.stack(kinds)
 
-    def supernet(self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool) -> PathNetwork:
+    def supernet(
+        self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool, partial: int = 1
+    ) -> PathNetwork:
         """Every operation on every edge; pooling is normalised too, as in the DARTS search network."""
+        if channels % partial:
+            raise NesbsError(f"supernet.channels must be a multiple of supernet.partial ({partial}), found {channels}")
 
         def norm(width: int) -> nn.Module:
             return nn.BatchNorm2d(width, affine=affine, track_running_stats=False)
 
         def build(op: str, width: int, stride: int) -> nn.Module:
-            module = operation(op, width, stride, norm)
-            return nn.Sequential(module, norm(width)) if "pool" in op else module
+            part = width // partial
+            module = operation(op, part, stride, norm)
+            if "pool" in op:
+                module = nn.Sequential(module, norm(part))
+            return module if partial == 1 else Partial(module, partial, stride)
 
         edges = dict.fromkeys(self.edges, self.operations)
         return PairNetwork(self, [edges, edges], build, classes, in_channels, channels, cells, norm)
@@ -258,6 +265,25 @@ class PairNetwork(PathNetwork):
             before_last, last = last, torch.cat(nodes, 1)
         logits: Tensor = self.head(last.mean((2, 3)))
         return logits
+
+
+def darts() -> PairSpace:
+    """The DARTS space: two cells of four nodes, seven operations, about 10^18 architectures.
+
+    >>> f"{len(darts()):.2e}"
+    '1.08e+18'
+    """
+    operations = (
+        "max_pool_3x3",
+        "avg_pool_3x3",
+        "skip_connect",
+        "sep_conv_3x3",
+        "sep_conv_5x5",
+        "dil_conv_3x3",
+        "dil_conv_5x5",
+    )
+    # Members as DARTS evaluates them, the supernet as the paper searches (app. B.1).
+    return PairSpace("darts", 4, operations, member_size=(20, 36), supernet_size=(8, 16))
 
 
 def toy_pairs() -> PairSpace:

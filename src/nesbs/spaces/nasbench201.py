@@ -71,8 +71,12 @@ class EdgeSpace(Space):
         """(edges, operations) of the one kind of cell."""
         return weights[None]
 
-    def supernet(self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool) -> PathNetwork:
+    def supernet(
+        self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool, partial: int = 1
+    ) -> PathNetwork:
         """Every operation on every edge."""
+        if partial != 1:  # `none` passes nothing on, so nothing may pass by it
+            raise NesbsError(f"space {self.name} has no partial channels: set supernet.partial=1, found {partial}")
 
         def norm(width: int) -> nn.Module:
             return nn.BatchNorm2d(width, affine=affine, track_running_stats=False)

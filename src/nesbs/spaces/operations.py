@@ -101,6 +101,28 @@ def operation(name: str, channels: int, stride: int, norm: Norm) -> nn.Module:
     return OPERATIONS[name](channels, stride, norm)
 
 
+class Partial(nn.Module):
+    """Partial channels (PC-DARTS): the first 1/K of the channels go through the operation, the rest pass by.
+
+    What passes by is max-pooled 2×2 where the operation halves the size. The channels are then shuffled, so
+    that the next operation sees both kinds.
+    """
+
+    def __init__(self, module: nn.Module, parts: int, stride: int) -> None:
+        super().__init__()
+        self.module = module
+        self.parts = parts
+        self.bypass: nn.Module = nn.MaxPool2d(2) if stride == 2 else Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same channels as x, the same or half the size."""
+        width = x.shape[1] // self.parts
+        out = torch.cat([self.module(x[:, :width]), self.bypass(x[:, width:])], 1)
+        batch, channels, height, across = out.shape
+        grouped = out.reshape(batch, self.parts, channels // self.parts, height, across)
+        return grouped.transpose(1, 2).reshape(batch, channels, height, across)
+
+
 def member_norm(channels: int) -> nn.Module:
     """BatchNorm of a stand-alone network: affine, with running averages for testing."""
     return nn.BatchNorm2d(channels)

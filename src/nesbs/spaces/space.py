@@ -53,8 +53,10 @@ class Space(ABC):
         """Weights of every choice, (variables, choices), to weights (kinds of cell, edges, operations)."""
 
     @abstractmethod
-    def supernet(self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool) -> PathNetwork:
-        """The network that holds every operation of every edge."""
+    def supernet(
+        self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool, partial: int = 1
+    ) -> PathNetwork:
+        """The network that holds every operation of every edge; `partial` is K of partial channels, 1 for none."""
 
     @abstractmethod
     def network(

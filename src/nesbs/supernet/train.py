@@ -20,6 +20,7 @@ class SupernetSettings(TrainingSettings):
 
     cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
     channels: int | None = Field(None, ge=1, description="width; by default the space's own")
+    partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
@@ -55,6 +56,7 @@ def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, se
             channels=settings.channels or channels,
             cells=settings.cells or cells,
             affine=settings.affine,
+            partial=settings.partial,
         )
     place(network, split)
     return Supernet(space, network)
