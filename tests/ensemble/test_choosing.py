@@ -1,6 +1,7 @@
 """Choosing: equal to brute force, batched, and honest about duplicates."""
 
 import itertools
+import sys
 
 import pytest
 import torch
@@ -124,6 +125,39 @@ def test_forward_selection_is_never_worse_than_the_rounds(supernet, mini):
         )
         assert forward.loss <= rounds.loss
         assert forward.proposals == rounds.proposals
+
+
+def test_bayesian_optimisation_of_delta(supernet, mini):
+    arguments = {"size": 2, "rounds": 2, "sampler": SvgdRd(steps=30), "tune": "bayesian", "trials": 6}
+    one, two = (search(supernet, Posterior(toy_edges()), mini.search_valid, seed=0, **arguments) for _ in range(2))
+    assert one == two
+    deltas = [delta for delta, _ in one.trace]
+    assert 1 <= len(deltas) <= 6
+    assert all(-2 <= delta <= 1 for delta in deltas)
+    assert one.loss == min(loss for _, loss in one.trace)
+    assert one.delta == min(one.trace, key=lambda pair: pair[1])[0]
+
+
+def test_bayesian_optimisation_needs_a_delta(supernet, mini):
+    with pytest.raises(NesbsError, match="sampler monte-carlo has none"):
+        search(supernet, Posterior(toy_edges()), mini.search_valid, sampler=MonteCarlo(), tune="bayesian")
+    with pytest.raises(NesbsError, match="delta_range: the range's lower end must be below"):
+        search(supernet, Posterior(toy_edges()), mini.search_valid, delta_range=(1, -1))
+
+
+def test_without_optuna_the_extra_is_named(supernet, mini, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(NesbsError, match=r"needs Optuna: install it with `pip install 'nesbs\[hpo\]'`"):
+        search(supernet, Posterior(toy_edges()), mini.search_valid, size=2, sampler=SvgdRd(steps=5), tune="bayesian")
+
+
+def test_attraction_without_an_ensemble_is_passed_over(supernet, mini):
+    # At δ = −1 all particles become one architecture; the other values still give a choice.
+    logits = 3 * torch.randn(3, 3, generator=torch.Generator().manual_seed(1))
+    arguments = {"size": 2, "rounds": 1, "tune": "bayesian", "trials": 4, "sampler": SvgdRd(steps=200, bandwidth=4.0)}
+    posterior = Posterior(toy_edges(), logits)
+    with pytest.raises(NesbsError, match="no δ that was tried gave an ensemble without duplicates"):
+        search(supernet, posterior, mini.search_valid, delta_range=(-2, -1.5), **arguments)
 
 
 def test_duplicates_are_reported(supernet, mini):

@@ -6,18 +6,20 @@ Choosing takes proposals and a score, not the stages that made them: every rival
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.data import Split
+from nesbs.ensemble.tuning import tune
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.samplers import Duplicates, Proposal, Sampler, SvgdRd
+from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture, Space, duplicates
 from nesbs.supernet import Estimator, Supernet
@@ -37,6 +39,18 @@ class SearchSettings(Settings):
     )
     duplicates: Duplicates = Field("redraw", description="members alike: allow, refuse, or redraw the ensemble")
     batch_size: int = Field(250, ge=2, description="of estimation; BatchNorm sees batches of this size")
+    tune: Literal["grid", "bayesian"] = Field(
+        "grid", description="δ from sampler.delta, or by Bayesian optimisation over delta_range (extra hpo)"
+    )
+    trials: int = Field(15, ge=1, description="values of δ that Bayesian optimisation tries")
+    delta_range: tuple[float, float] = Field((-2.0, 1.0), description="paper, app. B.4")
+
+    @field_validator("delta_range")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1]:
+            raise ValueError("the range's lower end must be below its upper end")
+        return value
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,15 @@ class Selection:
     def duplicates(self) -> int:
         """How many members are copies of an earlier one."""
         return duplicates(self.architectures)
+
+    @property
+    def trace(self) -> list[tuple[float, float]]:
+        """Every δ in the order it was tried, with the lowest loss among its ensembles."""
+        lowest: dict[float, float] = {}
+        for proposal, loss in self.proposals:
+            if proposal.delta is not None:
+                lowest[proposal.delta] = min(loss, lowest.get(proposal.delta, loss))
+        return list(lowest.items())
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back; no time, path, version or device."""
@@ -169,6 +192,65 @@ def forward_select(candidates: Sequence[Architecture], size: int, score: Score) 
     return chosen, loss
 
 
+def estimate(
+    estimator: Estimator, proposals: Sequence[Proposal], heard: Callable[[int, int], None] | None = None
+) -> None:
+    """Compute the predictions of every architecture among the proposals; `heard` learns how many are done."""
+    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
+    for done, candidate in enumerate(candidates, start=1):
+        estimator.logits(candidate)
+        if heard is not None:
+            heard(done, len(candidates))
+
+
+def sampler_proposals(
+    sampler: Sampler, trial: int, *, posterior: Posterior, size: int, settings: SearchSettings, seed: int
+) -> list[Proposal]:
+    """The rounds of one sampler; `trial` tells repeated askings of a tuning apart (0: there is but one)."""
+    names = (sampler.name, trial) if trial else (sampler.name,)
+    return sampler.propose(
+        posterior,
+        size=size,
+        rounds=settings.rounds,
+        duplicates=settings.duplicates,
+        generator=rng.generator(seed, "search", *names),
+    )
+
+
+def _tuned(
+    sampler: Sampler,
+    ask: Callable[[Sampler, int], list[Proposal]],
+    score: Score,
+    settings: SearchSettings,
+    seed: int,
+    heard: Callable[[int, int], None] | None,
+) -> list[Proposal]:
+    """The proposals of every δ that Bayesian optimisation tries."""
+    if not isinstance(sampler, SvgdRd):
+        raise NesbsError(f"search.tune=bayesian tunes the δ of svgd-rd; sampler {sampler.name} has none")
+    proposals: list[Proposal] = []
+    trial = 0
+
+    def loss(delta: float) -> float | None:
+        nonlocal trial
+        trial += 1
+        try:
+            drawn = ask(replace(sampler, delta=delta), trial)
+        except NoEnsembleError:
+            return None  # attraction so strong that all members are one: nothing to judge
+        finally:
+            if heard is not None:
+                heard(trial, settings.trials)
+        proposals.extend(drawn)
+        return float(score([proposal.architectures for proposal in drawn]).min())
+
+    low, high = settings.delta_range
+    tune(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
+    if not proposals:
+        raise NesbsError("no δ that was tried gave an ensemble without duplicates: set search.duplicates=allow")
+    return proposals
+
+
 def search(
     supernet: Supernet,
     posterior: Posterior,
@@ -186,7 +268,8 @@ def search(
     `sampler` is `SvgdRd(delta=…)` (δ = 0.5 when none is given), `MonteCarlo()` or `Uniform()`; members'
     predictions are averaged after the softmax, or with `combine="logits"` before it. The other settings are
     those of the recipe's section `search`: `rounds`, `method`, `duplicates`, `batch_size`.
-    `on_estimate` hears how many of the candidates have been estimated.
+    `tune="bayesian"` optimises δ instead of taking the sampler's. `on_estimate` hears how many of the
+    candidates have been estimated (of the values of δ, when it is tuned).
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -201,20 +284,15 @@ def search(
     if size < 1:
         raise NesbsError(f"ensemble.size must be at least 1, found {size}")
     sampler = SvgdRd(delta=0.5) if sampler is None else sampler
-    proposals = sampler.propose(
-        posterior,
-        size=size,
-        rounds=chosen.rounds,
-        duplicates=chosen.duplicates,
-        generator=rng.generator(seed, "search", sampler.name),
-    )
     estimator = Estimator(supernet, split, batch_size=chosen.batch_size)
-    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
-    for done, candidate in enumerate(candidates, start=1):
-        estimator.logits(candidate)
-        if on_estimate is not None:
-            on_estimate(done, len(candidates))
     score = scorer(estimator, combine)
+    ask = partial(sampler_proposals, posterior=posterior, size=size, settings=chosen, seed=seed)
+    if chosen.tune == "bayesian":
+        proposals = _tuned(sampler, ask, score, chosen, seed, on_estimate)
+    else:
+        proposals = ask(sampler, 0)
+        estimate(estimator, proposals, on_estimate)
+    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
     best, losses = choose(proposals, score)
     members, loss = proposals[best].architectures, losses[best]
     round_: int | None = proposals[best].round

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from nesbs.samplers.monte_carlo import MonteCarlo, Uniform
-from nesbs.samplers.proposals import Duplicates, Proposal, Sampler
+from nesbs.samplers.proposals import Duplicates, NoEnsembleError, Proposal, Sampler
 from nesbs.samplers.relaxation import Relaxation
 from nesbs.samplers.svgd_ensembles import SvgdRd
 from nesbs.samplers.svgd_rd import sample_svgd_rd
@@ -39,6 +39,7 @@ def get_sampler(settings: SamplerSettings) -> Sampler:
 __all__ = [
     "Duplicates",
     "MonteCarlo",
+    "NoEnsembleError",
     "Proposal",
     "Relaxation",
     "Sampler",

@@ -14,6 +14,11 @@ from nesbs.spaces import Architecture, Space, duplicates
 
 Duplicates = Literal["allow", "refuse", "redraw"]
 TRIES = 100
+AT_ONCE = 10
+
+
+class NoEnsembleError(NesbsError):
+    """No ensemble without duplicates could be drawn."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +71,22 @@ def without_duplicates(
     ensemble left is an error that names the posterior's entropy.
     """
     ensembles = dict(enumerate(draw(list(range(count)))))
+    bad = [i for i, ensemble in ensembles.items() if duplicates(ensemble)]
     if policy == "redraw":
-        for _ in range(TRIES):
-            bad = [i for i, ensemble in ensembles.items() if duplicates(ensemble)]
+        for _ in range(TRIES // AT_ONCE):
             if not bad:
                 break
-            ensembles.update(zip(bad, draw(bad), strict=True))
+            # Several tries in one computation: a batch costs hardly more than one.
+            positions = [i for i in bad for _ in range(AT_ONCE)]
+            for i, ensemble in zip(positions, draw(positions), strict=True):
+                if duplicates(ensembles[i]):
+                    ensembles[i] = ensemble
+            bad = [i for i in bad if duplicates(ensembles[i])]
     if policy != "allow":
-        ensembles = {i: ensemble for i, ensemble in ensembles.items() if not duplicates(ensemble)}
+        ensembles = {i: ensemble for i, ensemble in ensembles.items() if i not in set(bad)}
     if not ensembles:
         tried = f"in {TRIES} redraws" if policy == "redraw" else "at the first draw"
-        raise NesbsError(
+        raise NoEnsembleError(
             f"no ensemble without duplicates {tried}: the posterior's entropy is "
             f"{float(posterior.entropy()):.2f} nats; lower posterior.evidence, raise posterior.temperature, "
             "or set search.duplicates=allow"
