@@ -8,7 +8,7 @@ from contracts import SPACES, TOYS
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.spaces import nasbench201, toy_edges
+from nesbs.spaces import darts, nasbench201, toy_edges
 
 
 def random_posterior(space, seed=0, scale=1.5, temperature=1.0):
@@ -58,6 +58,18 @@ def test_draws_follow_the_probabilities(make):
     mode = posterior.mode()
     p = float(posterior.log_prob(mode).exp())
     assert abs(drawn.count(mode) / len(drawn) - p) < 4 * math.sqrt(p * (1 - p) / len(drawn))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_entropy_of_darts_equals_a_monte_carlo_estimate(seed):
+    # Too large to enumerate: −log p averaged over draws, within four standard errors.
+    posterior = random_posterior(darts(), seed=seed)
+    drawn = posterior.sample(4000, generator=torch.Generator().manual_seed(1))
+    estimate = -posterior.log_prob(drawn).double()
+    error = float(estimate.std()) / math.sqrt(len(drawn))
+    assert abs(float(estimate.mean()) - float(posterior.entropy())) < 4 * error
+    # A sum over all edges, in use or not, would be far away.
+    assert float(posterior.entropies().sum()) > float(posterior.entropy()) + 10 * error
 
 
 def test_temperature_divides_the_logits():

@@ -6,7 +6,7 @@ from contracts import TOYS
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, fit_elbo, fit_posterior, leave_one_out, straight_through
-from nesbs.spaces import toy_edges, toy_pairs
+from nesbs.spaces import darts, toy_edges, toy_pairs
 from nesbs.supernet import train_supernet
 
 
@@ -65,6 +65,63 @@ def test_straight_through_is_forward_one_architecture_and_backward_the_softmax()
     soft = ((posterior.log_probabilities() - (-noise.log()).log()) / 0.7).softmax(-1)
     (expected,) = torch.autograd.grad((soft * table[0]).sum(), posterior.logits)
     torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("make", [toy_pairs, darts])
+def test_the_double_path_sample_is_a_legal_architecture_every_time(make):
+    space = make()
+    posterior = Posterior(space, logits_of(space, 1))
+    seen = []
+
+    def relaxed(gates, step):
+        seen.append(gates.detach())
+        return gates.sum()
+
+    surrogate, random = straight_through(relaxed), torch.Generator().manual_seed(0)
+    for step in range(50):
+        surrogate(posterior, step, random)
+    for gates in seen:
+        assert set(gates.unique().tolist()) <= {0.0, 1.0}
+        for kind in gates:
+            edges = iter(kind)
+            for target in range(2, 2 + space.nodes):
+                rows = torch.stack([next(edges) for _ in range(target)])
+                assert (rows.sum(-1) > 0).sum() == 2  # two distinct inputs
+                assert rows.sum() == 2  # one operation on each
+
+
+def test_the_double_path_gradient_is_that_of_the_softmax_it_relaxes():
+    # The soft objective: the same noise, softmax gates. For an objective that is linear in the gates of each node's
+    # pair and operations, the straight-through gradient at the sample is checked by finite differences.
+    space = toy_pairs()
+    table = torch.rand(2, len(space.edges), 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    start = logits_of(space, 1).detach().double()
+    temperature = 0.8
+    posterior = Posterior(space, start.clone().requires_grad_())
+    objective = straight_through(lambda gates, step: (gates * table).sum(), temperature)
+    (gradient,) = torch.autograd.grad(objective(posterior, 0, torch.Generator().manual_seed(5)), posterior.logits)
+
+    noise = torch.rand(start.shape, generator=torch.Generator().manual_seed(5)).double()
+
+    def noisy(logits):
+        return Posterior(space, logits).log_probabilities() - (-noise.log()).log()
+
+    hard = torch.nn.functional.one_hot(noisy(start).argmax(-1), start.shape[-1]).double()
+    soft = (noisy(start) / temperature).softmax(-1)
+
+    def value(logits):
+        # First order around the sample, as straight-through defines it: the sample moved as the softmax moves.
+        moved = hard + (noisy(logits) / temperature).softmax(-1) - soft
+        return float((space.gates(moved) * table).sum())
+
+    for place in [(0, 0), (0, 1), (2, 0), (2, 2), (4, 1), (9, 0)]:
+        if place[1] >= len(space.variables[place[0]].choices):
+            continue
+        step = torch.zeros_like(start)
+        step[place] = 1e-5
+        difference = (value(start + step) - value(start - step)) / 2e-5
+        assert float(gradient[place]) == pytest.approx(difference, abs=1e-6)
+    assert gradient.abs().max() > 0.01
 
 
 @pytest.mark.parametrize("evidence", [2.0, 6.0])

@@ -81,7 +81,7 @@ def straight_through(relaxed: RelaxedLogLikelihood, gumbel_temperature: float = 
         noisy = log_p - (-uniform.log()).clamp_min(1e-20).log()
         soft = (noisy / gumbel_temperature).softmax(-1)
         hard = F.one_hot(noisy.argmax(-1), log_p.shape[-1]).to(soft)
-        weights = hard + soft - soft.detach()
+        weights = hard + (soft - soft.detach())  # exactly the sample in value
         return relaxed(posterior.space.gates(weights), step)
 
     return surrogate
