@@ -7,7 +7,19 @@ import nesbs
 
 ORDER = [
     *("version", "errors", "settings", "rng", "files", "metrics", "data", "spaces", "training", "supernet"),
-    *("posterior", "samplers", "ensemble", "rivals", "evaluation", "config", "runs", "progress", "report", "cli"),
+    *(
+        "posterior",
+        "samplers",
+        "ensemble",
+        "rivals",
+        "evaluation",
+        "config",
+        "stages",
+        "runs",
+        "progress",
+        "report",
+        "cli",
+    ),
 ]
 ROOT = Path(nesbs.__file__).parent
 OUTSIDE = {"__init__", "__main__"}  # the public names and the entry point see everything

@@ -12,7 +12,8 @@ import torch
 from nesbs import files
 from nesbs.config import load_recipe
 from nesbs.errors import NesbsError
-from nesbs.runs import Progress, Run
+from nesbs.runs import Run
+from nesbs.stages import Progress
 
 TINY = [
     "data.train_limit=120",
@@ -98,7 +99,7 @@ KILLER = """
 import os, signal, sys
 from pathlib import Path
 from test_runs import tiny
-from nesbs.runs import Progress
+from nesbs.stages import Progress
 
 class Killer(Progress):
     def start(self, stage, total):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from nesbs.runs import Progress
+from nesbs.stages import Progress
 
 EVERY = 10.0  # seconds between two plain lines of one stage
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,27 +28,11 @@ from nesbs.evaluation import Scores, evaluate
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
+from nesbs.stages import RECORD, Progress, Stage, device_name, read_record
 from nesbs.supernet import Supernet, build_supernet, train_supernet
-from nesbs.training import Epoch
 from nesbs.version import __version__
 
 OURS = "recipe.yaml"
-
-
-class Progress:
-    """Hears how a run gets on; this one keeps quiet. The command line has one that draws bars."""
-
-    def start(self, stage: str, total: int) -> None:
-        """A stage of `total` units of work begins."""
-
-    def advance(self, done: int, note: str = "") -> None:
-        """`done` units of the stage are finished."""
-
-    def finish(self, note: str = "") -> None:
-        """The stage is finished."""
-
-    def skip(self, stage: str) -> None:
-        """The stage was finished earlier."""
 
 
 class Run:
@@ -127,15 +110,25 @@ class Run:
                 "seed": self.recipe.seed,
             }
         )
+        data = self.data
+        record["data"] = {
+            "name": data.name,
+            "train_images": len(data.train),
+            "test_images": len(data.test),
+            "search_train": len(data.search_train),
+            "search_valid": len(data.search_valid),
+            "size": list(data.train.size),
+            "channels": data.train.channels,
+            "classes": list(data.train.class_names),
+        }
         record.setdefault("stages", {})
-        files.write_json(self.folder / "record.json", record)
+        files.write_json(self.folder / RECORD, record)
         return self
 
     @property
     def record(self) -> dict[str, Any]:
         """What is known about the run so far (`record.json`)."""
-        path = self.folder / "record.json"
-        return dict(files.read_json(path)) if path.is_file() else {}
+        return read_record(self.folder)
 
     @cached_property
     def data(self) -> Dataset:
@@ -216,6 +209,7 @@ class Run:
                 **self.recipe.search.model_dump(),
             )
             files.write_json(path, selection.to_json())
+            stage.note(delta_trace=[list(pair) for pair in selection.trace])
         return selection
 
     def ensemble(self) -> Ensemble:
@@ -294,85 +288,10 @@ class Run:
     @contextlib.contextmanager
     def _stage(self, name: str, total: int) -> Iterator[Stage]:
         self.progress.start(name, total)
-        stage = Stage(self, name, total)
+        stage = Stage(self.folder, name, device=self.device, progress=self.progress)
         yield stage
         stage.close()
         self.progress.finish(f"{stage.seconds:.1f} s")
-
-
-class Stage:
-    """Keeps a stage's seconds and peak memory in the record while it runs, and tells the progress."""
-
-    def __init__(self, run: Run, name: str, total: int) -> None:
-        self._run = run
-        self._name = name
-        self._total = total
-        self._notes: dict[str, Any] = {}
-        earlier = run.record["stages"].get(name, {})
-        # An interrupted stage goes on counting from what its finished epochs took.
-        self._before = float(earlier.get("seconds", 0.0))
-        self._peak_before = int(earlier.get("peak_memory", 0))
-        self._started = time.perf_counter()
-        reset_peak_memory()
-        data = run.data
-        self._data = {
-            "name": data.name,
-            "train_images": len(data.train),
-            "test_images": len(data.test),
-            "search_train": len(data.search_train),
-            "search_valid": len(data.search_valid),
-            "size": list(data.train.size),
-            "channels": data.train.channels,
-            "classes": list(data.train.class_names),
-        }
-
-    @property
-    def seconds(self) -> float:
-        """Spent on the stage so far, earlier sittings included."""
-        return self._before + time.perf_counter() - self._started
-
-    def advance(self, done: int, note: str = "") -> None:
-        """So much of the stage is finished."""
-        self._run.progress.advance(done, note)
-
-    def share(self, done: int, total: int) -> None:
-        """The same for a stage that learns its amount of work on the way."""
-        if done == 1:
-            self._run.progress.start(self._name, total)
-        self.advance(done, "candidates estimated")
-
-    def epoch(self, epoch: Epoch) -> None:
-        """An epoch is finished, and with its checkpoint safe."""
-        self._write()
-        self.advance(epoch.number, f"loss {epoch.loss:.3f}")
-
-    def member(self, index: int, members: int) -> Callable[[Epoch], None]:
-        """Hears the epochs of one of several members."""
-
-        def heard(epoch: Epoch) -> None:
-            self._write()
-            done = index * epoch.epochs + epoch.number
-            self.advance(done, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
-
-        return heard
-
-    def note(self, **values: Any) -> None:
-        """Put facts about the stage into the record."""
-        self._notes.update(values)
-
-    def close(self) -> None:
-        """The stage is finished: write its entry."""
-        self._write()
-
-    def _write(self) -> None:
-        record = self._run.record
-        record["data"] = self._data
-        record["stages"][self._name] = {
-            "seconds": round(self.seconds, 3),
-            "peak_memory": max(peak_memory(self._run.device), self._peak_before),
-            **self._notes,
-        }
-        files.write_json(self._run.folder / "record.json", record)
 
 
 class _Silent:
@@ -399,32 +318,6 @@ def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
         "architectures": [str(architecture) for architecture in ensemble.architectures],
         "parameters": [sum(p.numel() for p in member.parameters()) for member in ensemble.members],
     }
-
-
-def device_name(device: str) -> str:
-    """A device in words: `cpu`, or the GPU's name."""
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
-
-
-def reset_peak_memory() -> None:
-    """Start counting peak memory anew, where the system lets us."""
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_memory(device: str) -> int:
-    """Bytes: on a GPU what torch allocated there at most, else the process's largest resident size."""
-    if device.startswith("cuda"):
-        return int(torch.cuda.max_memory_allocated(device))
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    import resource  # not on Windows
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _get(recipe: Recipe, key: str) -> Any:

@@ -1,0 +1,128 @@
+"""A stage at work: who hears of it, and its seconds and peak memory in the record."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nesbs import files
+from nesbs.training import Epoch
+
+RECORD = "record.json"
+
+
+class Progress:
+    """Hears how a run gets on; this one keeps quiet. The command line has one that draws bars."""
+
+    def start(self, stage: str, total: int) -> None:
+        """A stage of `total` units of work begins."""
+
+    def advance(self, done: int, note: str = "") -> None:
+        """`done` units of the stage are finished."""
+
+    def finish(self, note: str = "") -> None:
+        """The stage is finished."""
+
+    def skip(self, stage: str) -> None:
+        """The stage was finished earlier."""
+
+
+class Stage:
+    """Keeps a stage's seconds and peak memory in the record while it runs, and tells the progress."""
+
+    def __init__(self, folder: Path, name: str, *, device: str, progress: Progress) -> None:
+        self._folder = folder
+        self._name = name
+        self._device = device
+        self._progress = progress
+        self._notes: dict[str, Any] = {}
+        earlier = read_record(folder).get("stages", {}).get(name, {})
+        # An interrupted stage goes on counting from what its finished epochs took.
+        self._before = float(earlier.get("seconds", 0.0))
+        self._peak_before = int(earlier.get("peak_memory", 0))
+        self._started = time.perf_counter()
+        reset_peak_memory()
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the stage so far, earlier sittings included."""
+        return self._before + time.perf_counter() - self._started
+
+    def advance(self, done: int, note: str = "") -> None:
+        """So much of the stage is finished."""
+        self._progress.advance(done, note)
+
+    def share(self, done: int, total: int) -> None:
+        """The same for a stage that learns its amount of work on the way."""
+        if done == 1:
+            self._progress.start(self._name, total)
+        self.advance(done, "candidates estimated")
+
+    def epoch(self, epoch: Epoch) -> None:
+        """An epoch is finished, and with its checkpoint safe."""
+        self._write()
+        self.advance(epoch.number, f"loss {epoch.loss:.3f}")
+
+    def member(self, index: int, members: int) -> Callable[[Epoch], None]:
+        """Hears the epochs of one of several members."""
+
+        def heard(epoch: Epoch) -> None:
+            self._write()
+            done = index * epoch.epochs + epoch.number
+            self.advance(done, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
+
+        return heard
+
+    def note(self, **values: Any) -> None:
+        """Put facts about the stage into the record."""
+        self._notes.update(values)
+
+    def close(self) -> None:
+        """The stage is finished: write its entry."""
+        self._write()
+
+    def _write(self) -> None:
+        record = read_record(self._folder)
+        record.setdefault("stages", {})[self._name] = {
+            "seconds": round(self.seconds, 3),
+            "peak_memory": max(peak_memory(self._device), self._peak_before),
+            **self._notes,
+        }
+        files.write_json(self._folder / RECORD, record)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What is known about a run so far."""
+    path = folder / RECORD
+    return dict(files.read_json(path)) if path.is_file() else {}
+
+
+def device_name(device: str) -> str:
+    """A device in words: `cpu`, or the GPU's name."""
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+
+
+def reset_peak_memory() -> None:
+    """Start counting peak memory anew, where the system lets us."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory(device: str) -> int:
+    """Bytes: on a GPU what torch allocated there at most, else the process's largest resident size."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.max_memory_allocated(device))
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    import resource  # not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
