@@ -194,7 +194,7 @@ def test_lines_differ_without_colour(records: Records) -> None:
 def test_every_drawing_has_a_role_and_a_title(records: Records) -> None:
     page = render(records)
     found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
-    assert len(found) == 2 + 6 + 1 + 4  # cells, samples, bars, curves
+    assert len(found) == 2 + 6 + 1 + 1 + 4  # cells, samples, bars, losses by δ, curves
     for drawing in found:
         assert drawing.get("role") == "img"
         assert drawing[0].tag == "title"
@@ -209,7 +209,7 @@ def test_posterior_as_numbers_and_shades(records: Records) -> None:
     assert "τ = 0.8" in text
     assert rows(page, "posterior")[1] == ["0→1", "0.100", "0.050", "0.200", "0.617", "0.033"]
     assert page.count('<td class="heat most" style="--p:0.617">0.617</td>') == 6
-    assert "plays a part" not in text
+    assert "in use" not in text
 
 
 def test_chosen_round_is_marked_and_duplicates_reported(records: Records) -> None:
@@ -260,7 +260,7 @@ def test_times_memory_disagreement_and_facts(records: Records) -> None:
 
 
 def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
-    charts = drawings(render(records), "chart")[1:]
+    charts = drawings(render(records).split('<section id="curves">')[1], "chart")
     assert [chart[0].text for chart in charts[:1]] == ["Supernet, mean training loss by epoch: supernet from 2 to 1"]
     for chart in charts:
         for line in chart.iter("polyline"):
@@ -396,6 +396,7 @@ def test_pair_space() -> None:
         {"name": "normal 0→2", "choices": operations, "probabilities": [0.3, 0.7], "activity": 1.0},
         {"name": "normal inputs of 3", "choices": ["0+1", "0+2"], "probabilities": [0.4, 0.6], "activity": 1.0},
         {"name": "normal 1→3", "choices": operations, "probabilities": [0.5, 0.5], "activity": 0.4},
+        {"name": "reduce 1→3", "choices": operations, "probabilities": [0.9, 0.1], "activity": 0.25},
     ]
     page = render(
         Records(
@@ -405,12 +406,16 @@ def test_pair_space() -> None:
         )
     )
     assert rows(page, "posterior") == [
-        ["Decision", "skip_connect", "sep_conv_3x3", "plays a part"],
-        ["normal 0→2", "0.300", "0.700", "1.000"],
-        ["normal 1→3", "0.500", "0.500", "0.400"],
+        ["Decision", "in use", "skip_connect", "sep_conv_3x3"],
+        ["0→2", "1.000", "0.300", "0.700"],
+        ["1→3", "0.400", "0.500", "0.500"],
         ["Decision", "0+1", "0+2"],
-        ["normal inputs of 3", "0.400", "0.600"],
+        ["inputs of 3", "0.400", "0.600"],
+        ["Decision", "in use", "skip_connect", "sep_conv_3x3"],
+        ["1→3", "0.250", "0.900", "0.100"],
     ]
+    posterior = page.split('<section id="posterior">')[1].split("</section>")[0]
+    assert re.findall(r"<h3>(.*?)</h3>", posterior) == ["The normal cell", "The reduce cell"]
     normal, reduce = drawings(page, "cell")
     assert [(g.get("data-edge"), g.get("data-operation")) for g in normal.iter("g")] == [
         ("0→2", "skip_connect"),

@@ -1,7 +1,8 @@
 """A cell as an inline SVG graph: data flows downwards, and each edge carries its operation's name.
 
 With one input every edge is an arc beside a column of nodes. With two inputs, the DARTS shape, each state
-has a lane of its own at the left, from which the nodes that take it branch off, and an output at the right.
+has a lane of its own at the left, from which the nodes that take it branch off at its number, and an output
+at the right.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ class Edge:
 
 def draw(space: Space, architecture: Architecture, name: str) -> list[tuple[str, Markup]]:
     """Every cell of an architecture: (kind, drawing), the drawings titled with `name`."""
+    return [(kind, markup(root)) for kind, root in graphs(space, architecture, name)]
+
+
+def graphs(space: Space, architecture: Architecture, name: str) -> list[tuple[str, ET.Element]]:
+    """What `draw` draws, as elements: (kind, `svg` element)."""
     drawn = []
     for kind, cell, alive in zip(space.kinds, architecture.cells, space.live(architecture), strict=True):
         said = ", ".join(
@@ -77,7 +83,7 @@ def _sample(title: str, style: tuple[float, str, str]) -> Markup:
     return markup(root)
 
 
-def _arcs(cell: Cell, alive: Cell, title: str) -> Markup:
+def _arcs(cell: Cell, alive: Cell, title: str) -> ET.Element:
     """One input: a column of nodes, an edge to the next one straight, longer ones as arcs left and right."""
     pitch = 84
     edges: dict[tuple[int, int], Edge] = {}
@@ -101,12 +107,12 @@ def _arcs(cell: Cell, alive: Cell, title: str) -> Markup:
         _node(root, state, (0, pitch * state), state == 0 or bool(alive[state - 1]))
     shape(root, "text", "input", css="name", x=RADIUS + 6, y=4)
     shape(root, "text", "output", css="name", x=RADIUS + 6, y=pitch * len(cell) + 4)
-    return markup(root)
+    return root
 
 
-def _lanes(cell: Cell, alive: Cell, title: str) -> Markup:
+def _lanes(cell: Cell, alive: Cell, title: str) -> ET.Element:
     """Two inputs: a lane for each state at the left, the nodes' operations beside them, the output at the right."""
-    pitch, label, gap = 74, 96, 15
+    pitch, label, gap = 74, 96, 17
     states = len(cell) + 2
     used = sorted({source for node in cell for _, source in node})
     lane = {source: float(10 + gap * source) for source in used}
@@ -121,19 +127,22 @@ def _lanes(cell: Cell, alive: Cell, title: str) -> Markup:
         for place, (_, source) in enumerate(node):
             y = height[target] + 25 * (place - (len(node) - 1) / 2)
             entry = (label_left + label + 4.0, y)
-            way = _unit((column - entry[0], height[target] - y))
-            tip = (column - RADIUS * way[0], height[target] - RADIUS * way[1])
-            path = f"M{lane[source]:g},{y:g}H{entry[0]:g}L{tip[0]:.1f},{tip[1]:.1f}"
+            # Arrows end apart on the circle, so that two wide ones do not cover each other.
+            rise = 9 * (2 * place / (len(node) - 1) - 1) if len(node) > 1 else 0.0
+            tip = (column - math.sqrt(RADIUS**2 - rise**2), height[target] + rise)
+            way = _unit((tip[0] - entry[0], tip[1] - y))
+            # The line stops inside the arrow's head: a wide one would blunt its point.
+            path = f"M{lane[source]:g},{y:g}H{entry[0]:g}L{tip[0] - 7 * way[0]:.1f},{tip[1] - 7 * way[1]:.1f}"
             edges[target, source] = Edge(path, (label_left + label / 2, y), tip, way)
             lowest[source] = y
     for source in used:
         # An input has nothing beside it; a node's lane starts below its own labels.
         down = "" if source < 2 else f"V{height[source] + 34:g}"
         shape(root, "path", css="lane", d=f"M{column},{height[source]:g}{down}H{lane[source]:g}V{lowest[source]:g}")
-    for target, node in enumerate(cell, start=2):
-        for _, source in node:
-            shape(root, "circle", css="junction", cx=lane[source], cy=edges[target, source].label[1], r=2.6)
     _edges(root, cell, alive, 2, edges)
+    for (_, source), edge in edges.items():
+        shape(root, "circle", css="junction", cx=lane[source], cy=edge.label[1], r=7)
+        shape(root, "text", str(source), css="source", x=lane[source], y=edge.label[1] + 3.5, text_anchor="middle")
     out = column + 52
     for state in range(2, states):
         shape(root, "path", css="lane", d=f"M{column},{height[state]:g}H{out}")
@@ -143,7 +152,7 @@ def _lanes(cell: Cell, alive: Cell, title: str) -> Markup:
         _node(root, state, (column, height[state]), state < 2 or bool(alive[state - 2]))
     shape(root, "text", "cell k−2", css="name", x=column + RADIUS + 6, y=height[0] + 4)
     shape(root, "text", "cell k−1", css="name", x=column + RADIUS + 6, y=height[1] + 4)
-    return markup(root)
+    return root
 
 
 def _edges(root: ET.Element, cell: Cell, alive: Cell, inputs: int, edges: dict[tuple[int, int], Edge]) -> None:
@@ -157,7 +166,7 @@ def _edges(root: ET.Element, cell: Cell, alive: Cell, inputs: int, edges: dict[t
             group = ET.SubElement(root, "g", {"class": state, "data-edge": f"{source}→{target}", "data-operation": op})
             shape(group, "path", css=f"edge {family}", d=edge.path, stroke_width=width, stroke_dasharray=dash)
             if op != "none":  # a faint line says enough; the legend names it
-                shape(group, "path", css=f"arrow {family}", d=_arrow(edge.tip, edge.way, 8 + width / 2))
+                shape(group, "path", css=f"arrow {family}", d=_arrow(edge.tip, edge.way, 8 + width))
                 labels.append((op, dead, edge.label))
     for op, dead, (x, y) in labels:
         width = 6.7 * len(op) + 10

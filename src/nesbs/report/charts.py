@@ -1,9 +1,11 @@
-"""Small charts as inline SVG: bars, and lines over steps. Told apart by labels and dashes, not by colour alone."""
+"""Small charts as inline SVG: bars, lines over steps, points. Told apart by labels, dashes and shapes, not by
+colour alone.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
@@ -13,6 +15,9 @@ from nesbs.report import words
 WIDTH = 340  # of every chart, so that its text stays legible on a telephone
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "1 4", "14 3")
 MOST_POINTS = 240  # of a line; more cannot be told apart at this width
+LEFT, RIGHT, TOP, BASE = 46, 12, 26, 176  # where the axes of lines and points run
+
+Range = tuple[float, float]
 
 
 def svg(title: str, view: tuple[float, float, float, float], css: str) -> ET.Element:
@@ -56,29 +61,12 @@ def bars(title: str, axis: str, rows: Sequence[tuple[str, float, bool]]) -> Mark
 
 def lines(title: str, x_name: str, y_name: str, series: Sequence[tuple[str, Sequence[float]]]) -> Markup:
     """Values over steps counted from 1, one line a series; a legend below where there are several."""
-    left, right, top, base = 46, 12, 26, 176
     legend = -(-len(series) // 2) * 18 if len(series) > 1 else 0
-    root = svg(title, (0, 0, WIDTH, base + 40 + legend), "chart")
+    root = svg(title, (0, 0, WIDTH, BASE + 40 + legend), "chart")
     steps = max((len(values) for _, values in series), default=1)
     known = [value for _, values in series for value in values if words.is_number(value)] or [0.0]
-    low, high = min(known), max(known)
-    room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-    low, high = low - room, high + room
-
-    def place(step: float, value: float) -> tuple[float, float]:
-        """Where a value lies on the page."""
-        across = (step - 1) / (steps - 1) if steps > 1 else 0.5
-        return left + (WIDTH - left - right) * across, base - (base - top) * (value - low) / (high - low)
-
-    for tick in ticks(low, high):
-        y = place(1, tick)[1]
-        shape(root, "line", css="gridline", x1=left, x2=WIDTH - right, y1=y, y2=y)
-        shape(root, "text", f"{tick:g}", x=left - 6, y=y + 4, text_anchor="end")
-    for tick in sorted({1.0, float(steps)} | {t for t in ticks(1, steps) if t.is_integer() and 1 < t < 0.94 * steps}):
-        shape(root, "text", f"{tick:g}", x=place(tick, low)[0], y=base + 16, text_anchor="middle")
-    shape(root, "path", css="axis", d=f"M{left},{top}V{base}H{WIDTH - right}")
-    shape(root, "text", y_name, css="name", x=4, y=14)
-    shape(root, "text", x_name, css="name", x=(left + WIDTH - right) / 2, y=base + 32, text_anchor="middle")
+    marks = sorted({1.0, float(steps)} | {t for t in ticks(1, steps) if t.is_integer() and 1 < t < 0.94 * steps})
+    place = _axes(root, (x_name, y_name), (1, steps), _with_room(known), marks)
     for index, (name, values) in enumerate(series):
         style, dash = f"line series{index % len(DASHES)}", DASHES[index % len(DASHES)]
         points = [place(step, value) for step, value in thinned(values)]
@@ -87,10 +75,66 @@ def lines(title: str, x_name: str, y_name: str, series: Sequence[tuple[str, Sequ
         for x, y in points if len(points) <= 12 else []:
             shape(root, "circle", css=f"point series{index % len(DASHES)}", cx=x, cy=y, r=2.5)
         if legend:
-            x, y = left + (index % 2) * 140, base + 50 + (index // 2) * 18
+            x, y = LEFT + (index % 2) * 140, BASE + 50 + (index // 2) * 18
             shape(root, "path", css=style, d=f"M{x},{y - 4}h32", stroke_dasharray=dash)
             shape(root, "text", name, x=x + 38, y=y)
     return markup(root)
+
+
+def scatter(title: str, x_name: str, y_name: str, groups: Sequence[tuple[str, str, Sequence[Range]]]) -> Markup:
+    """Points (x, y) in groups of (name, shape, points); the shapes are ring, disc and star, the last group on top."""
+    root = svg(title, (0, 0, WIDTH, BASE + 58), "chart")
+    groups = [group for group in groups if group[2]]
+    across, up = (_with_room([point[axis] for _, _, points in groups for point in points]) for axis in (0, 1))
+    place = _axes(root, (x_name, y_name), across, up, ticks(*across, wanted=6))
+    x, y = 14.0, BASE + 50.0
+    for name, kind, points in groups:
+        for point in points:
+            _point(root, kind, place(*point))
+        _point(ET.SubElement(root, "g", {"class": "key"}), kind, (x, y - 4))
+        shape(root, "text", name, x=x + 12, y=y)
+        x += 30 + 7 * len(name)
+    return markup(root)
+
+
+def _point(parent: ET.Element, kind: str, at: tuple[float, float]) -> None:
+    """One mark of a scatter."""
+    if kind == "star":
+        corners = [(9 - 5.2 * (k % 2), math.pi * k / 5) for k in range(10)]
+        path = "L".join(f"{at[0] + r * math.sin(turn):.1f},{at[1] - r * math.cos(turn):.1f}" for r, turn in corners)
+        shape(parent, "path", css="star", d=f"M{path}Z")
+    else:
+        shape(parent, "circle", css=kind, cx=at[0], cy=at[1], r=4.5 if kind == "disc" else 3)
+
+
+def _with_room(values: Sequence[float]) -> Range:
+    """The range of the values with some air at both ends."""
+    low, high = min(values), max(values)
+    room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
+    return low - room, high + room
+
+
+def _axes(
+    root: ET.Element, names: tuple[str, str], across: Range, up: Range, marks: Sequence[float]
+) -> Callable[[float, float], tuple[float, float]]:
+    """Draw two axes with `marks` on the first; the function returned says where a point lies on the page."""
+    end = WIDTH - RIGHT
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        """Where a point lies."""
+        share = (x - across[0]) / (across[1] - across[0]) if across[1] > across[0] else 0.5
+        return LEFT + (end - LEFT) * share, BASE - (BASE - TOP) * (y - up[0]) / (up[1] - up[0])
+
+    for tick in ticks(*up):
+        y = place(across[0], tick)[1]
+        shape(root, "line", css="gridline", x1=LEFT, x2=end, y1=y, y2=y)
+        shape(root, "text", words.short(tick), x=LEFT - 6, y=y + 4, text_anchor="end")
+    for tick in marks:
+        shape(root, "text", words.short(tick), x=place(tick, up[0])[0], y=BASE + 16, text_anchor="middle")
+    shape(root, "path", css="axis", d=f"M{LEFT},{TOP}V{BASE}H{end}")
+    shape(root, "text", names[1], css="name", x=4, y=14)
+    shape(root, "text", names[0], css="name", x=(LEFT + end) / 2, y=BASE + 32, text_anchor="middle")
+    return place
 
 
 def thinned(values: Sequence[float]) -> list[tuple[int, float]]:

@@ -31,13 +31,13 @@ def decimal(value: Any, places: int = 3) -> str:
     return f"{value:.{places}f}" if is_number(value) else NOTHING
 
 
-def short(value: Any) -> str:
-    """A number as a person writes it, without zeros at the end.
+def short(value: Any, digits: int = 6) -> str:
+    """A number as a person writes it, without zeros at the end, to so many digits.
 
-    >>> short(0.50), short(-1.0), short(None)
-    ('0.5', '−1', '–')
+    >>> short(0.50), short(-1.0), short(None), short(0.123456, 3)
+    ('0.5', '−1', '–', '0.123')
     """
-    return f"{value:g}".replace("-", "−") if is_number(value) else NOTHING
+    return f"{value:.{digits}g}".replace("-", "−") if is_number(value) else NOTHING
 
 
 def count(value: Any) -> str:

@@ -1,0 +1,88 @@
+"""What was measured on the test images: the headline, the table of measures, bars, disagreement."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nesbs.report import charts, words
+from nesbs.report.reading import Record, mapping, sequence
+
+MEASURES = ("error", "nll", "brier", "ece")
+
+
+def best_member(ensemble: Record) -> dict[str, float | None]:
+    """The lowest value among the members for each measure on its own."""
+    members = [mapping(member) for member in sequence(ensemble.get("members"))]
+    known = {name: [m[name] for m in members if words.is_number(m.get(name))] for name in MEASURES}
+    return {name: min(values, default=None) for name, values in known.items()}
+
+
+def headline(metrics: Record) -> dict[str, Any] | None:
+    """The ensemble's error and NLL beside those of its rivals, and the noise of a finite test set."""
+    ensemble = mapping(metrics.get("ensemble"))
+    error, images = ensemble.get("error"), metrics.get("test_images")
+    if not words.is_number(error):
+        return None
+    uniform = mapping(metrics.get("uniform"))
+    noise = math.sqrt(max(error * (1 - error), 0) / images) if words.is_number(images) and images > 0 else None
+    return {
+        "size": len(sequence(ensemble.get("members"))),
+        "error": error,
+        "nll": ensemble.get("nll"),
+        "best": best_member(ensemble),
+        "uniform": uniform if words.is_number(uniform.get("error")) else None,
+        "images": images,
+        "standard_error": noise,
+    }
+
+
+def score_rows(metrics: Record) -> list[dict[str, Any]]:
+    """The table of measures: ensemble, best member, every member, uniform ensemble; the lowest are marked."""
+    rows: list[dict[str, Any]] = []
+    for key, name in (("ensemble", "Ensemble"), ("uniform", "Uniform-random ensemble")):
+        ensemble = mapping(metrics.get(key))
+        if not ensemble:
+            continue
+        sizes = sequence(ensemble.get("parameters"))
+        whole = sum(sizes) if sizes and all(map(words.is_number, sizes)) else None
+        shown = {measure: ensemble.get(measure) for measure in (*MEASURES, "member_error", "disagreement")}
+        rows.append({"name": name, "whole": True, "parameters": whole, **shown})
+        if key == "uniform":
+            continue
+        rows.append({"name": "Best member by each measure", "hindsight": True, **best_member(ensemble)})
+        for index, member in enumerate(sequence(ensemble.get("members"))):
+            size = sizes[index] if index < len(sizes) else None
+            measured = {measure: mapping(member).get(measure) for measure in MEASURES}
+            rows.append({"name": f"Member {index + 1}", "parameters": size, **measured})
+    real = [row for row in rows if not row.get("hindsight")]
+    for measure in MEASURES:
+        known = [row for row in real if words.is_number(row[measure])]
+        lowest = min((row[measure] for row in known), default=None)
+        for row in known:
+            if row[measure] == lowest:
+                row.setdefault("lowest", set()).add(measure)
+    return rows
+
+
+def error_bars(metrics: Record) -> Any:
+    """A bar for the test error of the ensemble, each member and the uniform ensemble."""
+    short = {"Uniform-random ensemble": "Uniform ensemble"}
+    rows = [
+        (short.get(row["name"], row["name"]), row["error"], "whole" in row)
+        for row in score_rows(metrics)
+        if not row.get("hindsight") and words.is_number(row["error"])
+    ]
+    said = ", ".join(f"{name} {words.percent(error)}" for name, error, _ in rows)
+    return charts.bars(f"Test error: {said}", "test error", rows) if rows else None
+
+
+def disagreement(metrics: Record) -> dict[str, Any] | None:
+    """The share of test images on which each two members' labels differ."""
+    ensemble = mapping(metrics.get("ensemble"))
+    matrix = [sequence(row) for row in sequence(ensemble.get("disagreement_matrix"))]
+    if not matrix:
+        return None
+    largest = max((value for row in matrix for value in row if words.is_number(value)), default=0) or 1
+    shaded = [[(value, value / largest if words.is_number(value) else None) for value in row] for row in matrix]
+    return {"rows": shaded, "mean": ensemble.get("disagreement")}

@@ -1,0 +1,128 @@
+"""How the stages of a run went: what is missing, learning curves, times, memory, the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nesbs.report import charts, words
+from nesbs.report.reading import Record, mapping, sequence
+
+SEARCH = "nesbs search RECIPE --out RUN"
+TRAIN = "nesbs train RUN"
+EVALUATE = "nesbs evaluate RUN"
+STAGES = {
+    "supernet": SEARCH,
+    "posterior": SEARCH,
+    "selection": SEARCH,
+    "members": TRAIN,
+    "uniform": EVALUATE,
+    "evaluation": EVALUATE,
+}
+
+
+def missing(
+    recipe: Record, record: Record, posterior: Record, selection: Record, metrics: Record, uniform_wanted: bool
+) -> list[tuple[str, str]]:
+    """The parts that are not there, in the order they are made: (what, command that makes it)."""
+    stages = mapping(record.get("stages"))
+    parts = [
+        ("the resolved recipe (recipe.yaml)", SEARCH, recipe),
+        ("the record of versions, times and memory (record.json)", SEARCH, record),
+        ("the supernet's training", SEARCH, mapping(stages.get("supernet")).get("losses")),
+        ("the posterior (posterior.json)", SEARCH, posterior),
+        ("the choice of architectures (selection.json)", SEARCH, selection),
+        ("the members' training", TRAIN, mapping(stages.get("members")).get("losses")),
+        ("the measures on the test images (metrics.json)", EVALUATE, metrics),
+        ("the uniform-random ensemble", EVALUATE, not uniform_wanted or not metrics or metrics.get("uniform")),
+    ]
+    return [(what, command) for what, command, there in parts if not there]
+
+
+def learning_curves(stages: Record) -> list[dict[str, Any]]:
+    """Charts of what was recorded while stages ran, each with what to run where there is none."""
+    supernet = sequence(mapping(stages.get("supernet")).get("losses"))
+    entropies = sequence(mapping(stages.get("posterior")).get("entropies"))
+    shown = [
+        _curve("Supernet", "epoch", "mean training loss", [("supernet", supernet)], SEARCH),
+        _curve("Posterior", "step", "entropy in nats", [("posterior", entropies)], SEARCH),
+        _curve("Members", "epoch", "mean training loss", _histories(stages, "members"), TRAIN),
+    ]
+    if "uniform" in stages:
+        uniform = _histories(stages, "uniform")
+        shown.append(_curve("Uniform-random members", "epoch", "mean training loss", uniform, EVALUATE))
+    return shown
+
+
+def _histories(stages: Record, stage: str) -> list[tuple[str, list[Any]]]:
+    """Each member's losses with its name."""
+    histories = sequence(mapping(stages.get(stage)).get("losses"))
+    return [(f"member {index}", sequence(values)) for index, values in enumerate(histories, start=1)]
+
+
+def _curve(
+    name: str, x_name: str, y_name: str, series: Sequence[tuple[str, Sequence[Any]]], command: str
+) -> dict[str, Any]:
+    """One chart, or the command that makes it where nothing was recorded."""
+    series = [(label, values) for label, values in series if any(map(words.is_number, values))]
+    if not series:
+        return {"name": name, "chart": None, "command": command}
+    ends = [[value for value in values if words.is_number(value)] for _, values in series]
+    said = "; ".join(
+        f"{label} from {values[0]:.3g} to {values[-1]:.3g}" for (label, _), values in zip(series, ends, strict=True)
+    )
+    title = f"{name}, {y_name} by {x_name}: {said}"
+    return {"name": name, "chart": charts.lines(title, x_name, y_name, series), "command": command}
+
+
+def update_tables(stages: Record) -> list[dict[str, Any]]:
+    """How often each operation of each edge was trained in the supernet, edges with the same operations together."""
+    groups: dict[tuple[str, ...], list[tuple[str, list[Any]]]] = {}
+    for edge, counts in mapping(mapping(stages.get("supernet")).get("updates")).items():
+        row = mapping(counts)
+        groups.setdefault(tuple(map(str, row)), []).append((str(edge), list(row.values())))
+    return [{"choices": choices, "rows": rows} for choices, rows in groups.items()]
+
+
+def stage_rows(stages: Record, uniform_wanted: bool) -> list[dict[str, Any]]:
+    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run."""
+    rows = []
+    for name in [*STAGES, *(name for name in stages if name not in STAGES)]:
+        if name == "uniform" and name not in stages and not uniform_wanted:
+            continue
+        stage = mapping(stages.get(name))
+        command = None if name in stages else STAGES[name]
+        rows.append(
+            {
+                "name": name,
+                "seconds": stage.get("seconds"),
+                "memory": stage.get("peak_memory"),
+                "parameters": stage.get("parameters"),
+                "command": command,
+            }
+        )
+    return rows
+
+
+def facts(record: Record) -> list[tuple[str, str]]:
+    """Versions, machine, seed and data: (name, value)."""
+    if not record:
+        return []
+    names = ("nesbs", "torch", "python", "platform", "device", "threads", "seed")
+    shown = [(name, str(record[name])) for name in names if record.get(name) is not None]
+    data = mapping(record.get("data"))
+    if data:
+        size = " × ".join(str(side) for side in sequence(data.get("size")))
+        classes = [str(name) for name in sequence(data.get("classes"))]
+        shown += [
+            ("data", str(data.get("name"))),
+            (
+                "training images",
+                f"{words.count(data.get('train_images'))}, of which {words.count(data.get('search_train'))} train the "
+                f"supernet and {words.count(data.get('search_valid'))} fit the posterior and judge ensembles",
+            ),
+            ("test images", words.count(data.get("test_images"))),
+            ("image size", f"{size}, channels {data.get('channels', words.NOTHING)}"),
+            (f"classes ({len(classes)})", ", ".join(classes)),
+        ]
+    return shown
