@@ -164,6 +164,30 @@ def test_a_users_npz_and_folder_go_through(tmp_path, capsys):
     assert "mine.npz, 12 test images" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("changes", [[], ["search.tune=bayesian", "search.trials=2", "supernet.partial=2"]])
+def test_the_darts_space_goes_through_end_to_end(changes, tmp_path, capsys):
+    arguments = [part for change in changes for part in ("--set", change)]
+    limits = ["--set", "data.train_limit=80", "--set", "data.test_limit=20"]
+    assert call("run", "toy", "--out", tmp_path / "run", "--set", "space.name=darts", *limits, *arguments) == 0
+    assert "chosen ensemble" in capsys.readouterr().out
+    selection = json.loads((tmp_path / "run" / "selection.json").read_text())
+    assert nesbs.darts().parse(selection["architectures"][0]).text == selection["architectures"][0]
+    trace = json.loads((tmp_path / "run" / "record.json").read_text())["stages"]["selection"]["delta_trace"]
+    assert len(trace) == (2 if not changes else len({p["delta"] for p in selection["proposals"]}))
+
+
+def test_zoo(capsys, tmp_path):
+    assert call("zoo") == 0
+    assert "darts-v2\n    3.35 million parameters" in capsys.readouterr().out
+    assert call("zoo", "darts-v2", "--out", tmp_path / "cells.svg") == 0
+    out = capsys.readouterr().out
+    assert "node 2 = sep_conv_3x3" in out
+    assert "normal=[('sep_conv_3x3', 0)" in out
+    assert "<svg" in (tmp_path / "cells.svg").read_text()
+    assert call("zoo", "darts-v9") == 2
+    assert "did you mean darts-v" in capsys.readouterr().err
+
+
 def test_lists(capsys):
     assert call("recipes") == 0
     assert "demo\n" in capsys.readouterr().out
@@ -180,7 +204,7 @@ def test_lists(capsys):
 
 
 def test_every_command_takes_the_common_options(capsys):
-    commands = ["demo", "run", "search", "train", "evaluate", "report", "recipes", "datasets"]
+    commands = ["demo", "run", "search", "train", "evaluate", "report", "recipes", "datasets", "zoo"]
     for command in commands:
         assert call(command, "--help") == 0
         text = capsys.readouterr().out

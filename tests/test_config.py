@@ -6,7 +6,7 @@ from nesbs.config import Recipe, load_recipe, recipe_names, recipe_text
 from nesbs.errors import NesbsError
 
 
-@pytest.mark.parametrize("name", ["toy", "demo", "cifar10-nasbench201"])
+@pytest.mark.parametrize("name", recipe_names())
 def test_shipped_recipes_load_and_have_a_header(name):
     load_recipe(name)
     header = [line for line in recipe_text(name).splitlines() if line.startswith("#")]

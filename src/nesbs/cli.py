@@ -11,12 +11,15 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from nesbs import files
 from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
 from nesbs.data import DATASETS, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.progress import Bars, Lines
-from nesbs.report import write_report
-from nesbs.runs import Progress, Run
+from nesbs.report import cells_as_text, draw_cells, write_report
+from nesbs.runs import Run
+from nesbs.spaces import darts, zoo
+from nesbs.stages import Progress
 from nesbs.version import __version__
 
 app = typer.Typer(
@@ -185,6 +188,28 @@ def datasets(
     for label, name in enumerate(data.train.class_names):
         counts = [int((split.labels == label).sum()) for split in (data.train, data.test)]
         print(f"{name}\n    {counts[0]} training, {counts[1]} test")
+
+
+@app.command(name="zoo")
+def zoo_(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Draw this one's cells.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Also draw them as a picture.")] = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Published cells of the DARTS space; with a name, its cells."""
+    if name is None:
+        for known in zoo:
+            entry = zoo.entry(known)
+            print(f"{known}\n    {entry.size:.2f} million parameters; {entry.source}")
+        return
+    space, architecture = darts(), zoo[name]
+    print(cells_as_text(space, architecture))
+    print(architecture)
+    if out is not None:
+        files.write_text(out, draw_cells(space, architecture, name))
 
 
 def table(metrics: dict[str, Any]) -> str:
