@@ -156,7 +156,7 @@ def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     [0.2, 0.4, 0.6, 0.8]
     """
     if not high > low:
-        return [low]
+        return [float(low)]
     rough = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
