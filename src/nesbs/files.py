@@ -17,12 +17,15 @@ from safetensors import SafetensorError, safe_open
 from nesbs.errors import NesbsError
 
 
+PART = ".part"  # ends the name of a file that is still being written
+
+
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART, dir=path.parent)
         os.close(handle)
     except OSError as error:
         raise NesbsError(f"cannot write {path}: {error.strerror}") from None

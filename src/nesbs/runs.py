@@ -95,7 +95,9 @@ class Run:
             raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
 
     def _ready(self) -> Run:
-        """Restore the threads the run began with, and write what is known of the machine."""
+        """Restore the threads the run began with, sweep up, and write what is known of the machine."""
+        for leftover in self.folder.rglob(f".*{files.PART}"):  # of a write that was killed
+            leftover.unlink(missing_ok=True)
         if self.recipe.threads is not None:
             torch.set_num_threads(self.recipe.threads)
         record = self.record

@@ -1,0 +1,86 @@
+"""The README's commands and code run, and its figures are those of the records."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from test_cli import call
+from test_config import load_recipe
+from test_runs import TINY
+
+import nesbs
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+COMMANDS = re.findall(r"^(?:\.venv/bin/)?nesbs [^#\n]*?(?=  |$)", README, re.M)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("readme")
+
+
+def folder_of_images(root):
+    from PIL import Image
+
+    for name, shade in (("cat", 60), ("dog", 180)):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for i in range(12):
+            Image.new("L", (10, 10), shade + i).save(root / name / f"{i}.png")
+    return root
+
+
+def test_the_readme_has_commands():
+    assert len(COMMANDS) >= 10
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_readmes_commands_run(command, place, monkeypatch):
+    words = shlex.split(command)[1:]
+    names = {"RUN": str(place / "run"), "RECIPE": "toy", "a.b=c": "seed=0", "runs/mine": str(place / "mine")}
+    words = [names.get(word, word).replace("FOLDER", str(folder_of_images(place / "images"))) for word in words]
+    # Every recipe at toy size; the documented changes still apply.
+    monkeypatch.setattr(
+        "nesbs.cli.load_recipe", lambda name, changes, **top: load_recipe("toy", [*TINY, *changes], **top)
+    )
+    assert call(*words) == 0
+
+
+def test_the_readmes_python_runs(monkeypatch, capsys):
+    [code] = re.findall(r"```python\n(.*?)```", README, re.S)
+    small = {"epochs": 1, "channels": 2, "cells": 1}
+    sizes = {
+        "load_dataset": {"train_limit": 100, "test_limit": 20},
+        "train_supernet": small,
+        "fit_posterior": {"steps": 2, "batch_size": 20},
+        "train_ensemble": small,
+    }
+    for name, settings in sizes.items():
+        original = getattr(nesbs, name)
+        monkeypatch.setattr(
+            nesbs, name, lambda *a, original=original, settings=settings, **k: original(*a, **{**k, **settings})
+        )
+    exec(code, {})
+    assert "error=" in capsys.readouterr().out
+
+
+def demo_table():
+    """The table of the README, from the committed records."""
+    lines = [
+        "| seed | ensemble: error %, NLL | best member: error %, NLL | uniform-random ensemble: error %, NLL |",
+        "| --- | --- | --- | --- |",
+    ]
+    for folder in sorted((ROOT / "results" / "demo").iterdir()):
+        metrics = json.loads((folder / "metrics.json").read_text())
+        ensemble, uniform = metrics["ensemble"], metrics["uniform"]
+        best = {key: min(member[key] for member in ensemble["members"]) for key in ("error", "nll")}
+        cells = [f"{100 * row['error']:.2f}, {row['nll']:.4f}" for row in (ensemble, best, uniform)]
+        lines.append(f"| {folder.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def test_the_readmes_figures_are_those_of_the_records():
+    written = re.search(r"<!-- demo table -->\n(.*?)\n<!-- end -->", README, re.S)[1]
+    assert written == demo_table()
