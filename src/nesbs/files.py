@@ -16,7 +16,6 @@ from safetensors import SafetensorError, safe_open
 
 from nesbs.errors import NesbsError
 
-
 PART = ".part"  # ends the name of a file that is still being written
 
 

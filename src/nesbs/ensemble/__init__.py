@@ -1,14 +1,6 @@
 """Choosing (Algorithm 1), the Ensemble module, training its members from scratch."""
 
-from nesbs.ensemble.choosing import (
-    SearchSettings,
-    Selection,
-    choose,
-    ensemble_losses,
-    forward_select,
-    scorer,
-    search,
-)
+from nesbs.ensemble.choosing import SearchSettings, choose, forward_select, search
 from nesbs.ensemble.members import (
     Ensemble,
     EnsembleSettings,
@@ -17,6 +9,8 @@ from nesbs.ensemble.members import (
     train_ensemble,
     train_member,
 )
+from nesbs.ensemble.scoring import ensemble_losses, scorer
+from nesbs.ensemble.selection import Selection
 
 __all__ = [
     "Ensemble",

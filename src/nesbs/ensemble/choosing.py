@@ -6,28 +6,24 @@ Choosing takes proposals and a score, not the stages that made them: every rival
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
-import torch
 from pydantic import Field, field_validator
-from torch import Tensor
 
-from nesbs import metrics, rng
+from nesbs import rng
 from nesbs.data import Split
+from nesbs.ensemble.scoring import Combine, Score, scorer
+from nesbs.ensemble.selection import Selection
 from nesbs.ensemble.tuning import tune
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
 from nesbs.settings import Settings
-from nesbs.spaces import Architecture, Space, duplicates
+from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 
-Combine = Literal["probabilities", "logits"]
 Method = Literal["rounds", "forward"]
-# The validation loss of each of several ensembles, (ensembles,).
-Score = Callable[[Sequence[Sequence[Architecture]]], Tensor]
 
 
 class SearchSettings(Settings):
@@ -51,121 +47,6 @@ class SearchSettings(Settings):
         if not value[0] < value[1]:
             raise ValueError("the range's lower end must be below its upper end")
         return value
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The chosen ensemble, and every ensemble that was judged with its estimated validation loss.
-
-    `round` and `delta` say where the choice came from; both are None for a forward selection.
-    """
-
-    architectures: tuple[Architecture, ...]
-    loss: float
-    round: int | None
-    delta: float | None
-    sampler: str
-    proposals: tuple[tuple[Proposal, float], ...]
-    candidates: tuple[tuple[Architecture, float], ...]  # every architecture estimated, with its own loss
-
-    @property
-    def duplicates(self) -> int:
-        """How many members are copies of an earlier one."""
-        return duplicates(self.architectures)
-
-    @property
-    def trace(self) -> list[tuple[float, float]]:
-        """Every δ in the order it was tried, with the lowest loss among its ensembles."""
-        lowest: dict[float, float] = {}
-        for proposal, loss in self.proposals:
-            if proposal.delta is not None:
-                lowest[proposal.delta] = min(loss, lowest.get(proposal.delta, loss))
-        return list(lowest.items())
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads back; no time, path, version or device."""
-        return {
-            "architectures": [str(architecture) for architecture in self.architectures],
-            "loss": self.loss,
-            "round": self.round,
-            "delta": self.delta,
-            "sampler": self.sampler,
-            "duplicates": self.duplicates,
-            "proposals": [
-                {
-                    "architectures": [str(architecture) for architecture in proposal.architectures],
-                    "loss": loss,
-                    "round": proposal.round,
-                    "delta": proposal.delta,
-                    "duplicates": duplicates(proposal.architectures),
-                }
-                for proposal, loss in self.proposals
-            ],
-            "candidates": [{"architecture": str(architecture), "loss": loss} for architecture, loss in self.candidates],
-        }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any], space: Space) -> Selection:
-        """Read what `to_json` wrote."""
-
-        def read(texts: list[str]) -> tuple[Architecture, ...]:
-            return tuple(space.parse(text) for text in texts)
-
-        try:
-            return cls(
-                read(value["architectures"]),
-                value["loss"],
-                value["round"],
-                value["delta"],
-                value["sampler"],
-                tuple(
-                    (Proposal(read(entry["architectures"]), entry["round"], entry["delta"]), entry["loss"])
-                    for entry in value["proposals"]
-                ),
-                tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise NesbsError(f"this is not a selection: {error!r} is missing or of the wrong kind") from None
-
-
-def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine: Combine = "probabilities") -> Tensor:
-    """Validation NLL of many ensembles of cached predictions, in one computation.
-
-    log_probs (candidates, images, classes), labels (images,), members (ensembles, size) of candidates'
-    indices; returns (ensembles,).
-
-    >>> predictions = torch.tensor([[[0.8, 0.2]], [[0.4, 0.6]]]).log()
-    >>> ensemble_losses(predictions, torch.tensor([0]), torch.tensor([[0, 0], [0, 1]])).exp().reciprocal()
-    tensor([0.8000, 0.6000], dtype=torch.float64)
-    """
-    candidates, images, _ = log_probs.shape
-    share = torch.zeros(len(members), candidates, dtype=torch.float64, device=log_probs.device)
-    share.scatter_add_(1, members, torch.full(members.shape, 1 / members.shape[1]).to(share))
-    losses = torch.zeros(len(members), dtype=torch.float64, device=log_probs.device)
-    # Images in parts, so that memory stays bounded whatever the number of ensembles.
-    width = 1 if combine == "probabilities" else log_probs.shape[-1]
-    for part in torch.arange(images, device=log_probs.device).split(max(1, 2**24 // (len(members) * width))):
-        if combine == "probabilities":
-            # The loss needs the label's probability alone: an average of ensembles is a matrix product.
-            of_label = log_probs[:, part, labels[part]].double().exp()
-            losses -= (share @ of_label).clamp_min(torch.finfo(torch.float64).tiny).log().sum(1)
-        else:
-            logits = torch.einsum("ec,cik->eik", share, log_probs[:, part].double())
-            losses += metrics.nll(logits.log_softmax(-1), labels[part]).double() * len(part)
-    return losses / images
-
-
-def scorer(estimator: Estimator, combine: Combine = "probabilities") -> Score:
-    """Score ensembles by the validation loss that the supernet's weights estimate (Algorithm 1, line 6)."""
-
-    def score(ensembles: Sequence[Sequence[Architecture]]) -> Tensor:
-        known = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
-        place = {architecture: i for i, architecture in enumerate(known)}
-        members = torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles])
-        labels = estimator.split.labels
-        return ensemble_losses(estimator.log_probs(known), labels, members.to(labels.device), combine).cpu()
-
-    return score
 
 
 def choose(proposals: Sequence[Proposal], score: Score) -> tuple[int, list[float]]:
@@ -203,23 +84,9 @@ def estimate(
             heard(done, len(candidates))
 
 
-def sampler_proposals(
-    sampler: Sampler, trial: int, *, posterior: Posterior, size: int, settings: SearchSettings, seed: int
-) -> list[Proposal]:
-    """The rounds of one sampler; `trial` tells repeated askings of a tuning apart (0: there is but one)."""
-    names = (sampler.name, trial) if trial else (sampler.name,)
-    return sampler.propose(
-        posterior,
-        size=size,
-        rounds=settings.rounds,
-        duplicates=settings.duplicates,
-        generator=rng.generator(seed, "search", *names),
-    )
-
-
 def _tuned(
     sampler: Sampler,
-    ask: Callable[[Sampler, int], list[Proposal]],
+    ask: Callable[..., list[Proposal]],
     score: Score,
     settings: SearchSettings,
     seed: int,
@@ -286,11 +153,20 @@ def search(
     sampler = SvgdRd(delta=0.5) if sampler is None else sampler
     estimator = Estimator(supernet, split, batch_size=chosen.batch_size)
     score = scorer(estimator, combine)
-    ask = partial(sampler_proposals, posterior=posterior, size=size, settings=chosen, seed=seed)
+
+    def ask(asked: Sampler, *trial: int) -> list[Proposal]:
+        return asked.propose(
+            posterior,
+            size=size,
+            rounds=chosen.rounds,
+            duplicates=chosen.duplicates,
+            generator=rng.generator(seed, "search", asked.name, *trial),
+        )
+
     if chosen.tune == "bayesian":
         proposals = _tuned(sampler, ask, score, chosen, seed, on_estimate)
     else:
-        proposals = ask(sampler, 0)
+        proposals = ask(sampler)
         estimate(estimator, proposals, on_estimate)
     candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
     best, losses = choose(proposals, score)

@@ -1,0 +1,85 @@
+"""The chosen ensemble as plain data, with everything it was chosen from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nesbs.errors import NesbsError
+from nesbs.samplers import Proposal
+from nesbs.spaces import Architecture, Space, duplicates
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen ensemble, and every ensemble that was judged with its estimated validation loss.
+
+    `round` and `delta` say where the choice came from; both are None for a forward selection.
+    """
+
+    architectures: tuple[Architecture, ...]
+    loss: float
+    round: int | None
+    delta: float | None
+    sampler: str
+    proposals: tuple[tuple[Proposal, float], ...]
+    candidates: tuple[tuple[Architecture, float], ...]  # every architecture estimated, with its own loss
+
+    @property
+    def duplicates(self) -> int:
+        """How many members are copies of an earlier one."""
+        return duplicates(self.architectures)
+
+    @property
+    def trace(self) -> list[tuple[float, float]]:
+        """Every δ in the order it was tried, with the lowest loss among its ensembles."""
+        lowest: dict[float, float] = {}
+        for proposal, loss in self.proposals:
+            if proposal.delta is not None:
+                lowest[proposal.delta] = min(loss, lowest.get(proposal.delta, loss))
+        return list(lowest.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads back; no time, path, version or device."""
+        return {
+            "architectures": [str(architecture) for architecture in self.architectures],
+            "loss": self.loss,
+            "round": self.round,
+            "delta": self.delta,
+            "sampler": self.sampler,
+            "duplicates": self.duplicates,
+            "proposals": [
+                {
+                    "architectures": [str(architecture) for architecture in proposal.architectures],
+                    "loss": loss,
+                    "round": proposal.round,
+                    "delta": proposal.delta,
+                    "duplicates": duplicates(proposal.architectures),
+                }
+                for proposal, loss in self.proposals
+            ],
+            "candidates": [{"architecture": str(architecture), "loss": loss} for architecture, loss in self.candidates],
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any], space: Space) -> Selection:
+        """Read what `to_json` wrote."""
+
+        def read(texts: list[str]) -> tuple[Architecture, ...]:
+            return tuple(space.parse(text) for text in texts)
+
+        try:
+            return cls(
+                read(value["architectures"]),
+                value["loss"],
+                value["round"],
+                value["delta"],
+                value["sampler"],
+                tuple(
+                    (Proposal(read(entry["architectures"]), entry["round"], entry["delta"]), entry["loss"])
+                    for entry in value["proposals"]
+                ),
+                tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise NesbsError(f"this is not a selection: {error!r} is missing or of the wrong kind") from None
