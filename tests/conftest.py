@@ -1,4 +1,4 @@
-"""Shared by all tests: the same threads everywhere, and small data made on the spot."""
+"""Shared by all tests: one thread (two are slower on tensors this small), and small data made on the spot."""
 
 import pytest
 import torch
@@ -6,12 +6,12 @@ import torch
 from nesbs.data import Dataset, load_dataset
 from nesbs.data.split import make_split
 
-torch.set_num_threads(2)  # also for fixtures that outlive a test
+torch.set_num_threads(1)  # also for fixtures that outlive a test
 
 
 @pytest.fixture(autouse=True)
-def _two_threads():
-    torch.set_num_threads(2)
+def _one_thread():
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

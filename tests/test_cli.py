@@ -98,7 +98,7 @@ def write_npz(path, size=12, classes=3):
         (["run", "toy", "--out", "OUT", "--set", "supernet.epoch=3"], "did you mean supernet.epochs?"),
         (["run", "toy", "--out", "OUT", "--set", "supernet.epochs=many"], "supernet.epochs: input should be a valid"),
         (["run", "toy", "--out", "OUT", "--set", "posterior.evidence=-1"], "posterior.evidence: input should be great"),
-        (["run", "toy", "--out", "OUT", "--set", "data.name=none.npz"], "there is no file none.npz"),
+        (["run", "toy", "--out", "OUT", "--set", "data.name=none.npz"], "none.npz"),
         (["run", "toy", "--out", "OUT", "--set", "data.name=ODD"], "found 30×30: set data.size"),
         (["run", "toy", "--out", "OUT", "--set", "ensemble.size=20000"], "larger than space nasbench201 (15625"),
         (["run", "toy", "--out", "OUT", "--device", "tpu"], "--device"),

@@ -80,5 +80,12 @@ def test_unknown_recipes_get_a_suggestion(tmp_path):
         load_recipe(str(tmp_path))
 
 
+def test_names_and_paths_are_taken_as_written():
+    assert load_recipe("toy", ["data.name=2024-13-45"]).data.name == "2024-13-45"
+    assert load_recipe("toy", ["data.root=null"]).data.root is None
+    with pytest.raises(NesbsError, match="the value is not valid YAML"):
+        load_recipe("toy", ["supernet.epochs=2024-13-45"])
+
+
 def test_every_setting_has_a_default():
     assert Recipe() == Recipe.of({})

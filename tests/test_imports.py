@@ -14,6 +14,7 @@ ORDER = [
         "rivals",
         "evaluation",
         "config",
+        "checks",
         "stages",
         "runs",
         "progress",

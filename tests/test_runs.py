@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,6 +183,43 @@ def test_bad_data_leave_no_folder_behind(tmp_path):
     with pytest.raises(NesbsError, match="found 30×30: set data.size"):
         Run.create(tmp_path / "run", load_recipe("toy", ["data.size=30"]))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["ensemble.size=28"], "larger than space toy-edges"),
+        (["search.tune=bayesian", "sampler.name=uniform"], "sampler uniform has none"),
+        (["supernet.partial=2"], "has no partial channels"),
+        (["space.name=darts", "supernet.partial=3"], "must be a multiple of supernet.partial"),
+        (["space.name=darts", "members.cells=1"], "needs 3 cells or more"),
+        (["supernet.affine=true", "posterior.estimator=straight-through"], "needs supernet.affine=false"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_made(changes, message, tmp_path):
+    with pytest.raises(NesbsError, match=message):
+        tiny(tmp_path / "run", changes=changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_of_another_architecture_are_refused(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    selection = json.loads((folder / "selection.json").read_text())
+    selection["architectures"].reverse()
+    (folder / "selection.json").write_text(json.dumps(selection))
+    (folder / "metrics.json").unlink()
+    with pytest.raises(NesbsError, match="holds another architecture than was chosen"):
+        tiny(folder).scores()
+
+
+def test_a_folder_whose_first_write_was_killed_is_ours(tmp_path):
+    (tmp_path / ".recipe.yaml.abc.part").write_text("half")
+    assert tiny(tmp_path).selection()
+    recipe = (tmp_path / "recipe.yaml").read_text()
+    (tmp_path / "recipe.yaml").write_text(recipe + "colour: red\n")
+    with pytest.raises(NesbsError, match=r"recipe\.yaml: unknown setting colour"):
+        Run.open(tmp_path)
 
 
 def test_a_missing_stage_is_named(tmp_path):

@@ -35,7 +35,7 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Change a setting.")]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no table; errors only.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
 
 
@@ -247,6 +247,10 @@ def main(arguments: list[str] | None = None) -> None:
     except StoppedError:
         print("stopped; the same command goes on from here", file=sys.stderr)
         raise SystemExit(130) from None
+    except OSError as error:
+        if "--debug" in arguments:
+            raise
+        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     except Exception as error:
         # Wrong options and missing arguments; the parser's exceptions carry their message like this.
         if not hasattr(error, "format_message"):

@@ -80,7 +80,7 @@ def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
         key, equals, text = change.partition("=")
         if not equals:
             raise NesbsError(f"--set takes section.name=value, found {change!r}")
-        _put(values, key.strip(), _value(text, change))
+        _put(values, key.strip(), _value(key.strip(), text, change))
     values.update({key: value for key, value in top.items() if value is not None})
     return Recipe.of(values)
 
@@ -129,10 +129,13 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _value(text: str, change: str) -> Any:
+def _value(key: str, text: str, change: str) -> Any:
+    """The value as YAML reads it; names and paths are taken as written (a folder may be called 2024-01-15)."""
+    if key in ("data.name", "data.root"):
+        return None if text in ("", "null") else text
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         raise NesbsError(f"--set {change}: the value is not valid YAML") from None
 
 

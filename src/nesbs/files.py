@@ -38,8 +38,8 @@ def _replacing(path: Path) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)
-    except OSError as error:
-        raise NesbsError(f"cannot write {path}: {error.strerror}") from None
+    except (OSError, SafetensorError) as error:
+        raise NesbsError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
 

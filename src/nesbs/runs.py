@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from nesbs import files, rng
+from nesbs.checks import check_recipe
 from nesbs.config import Recipe, parse_yaml
 from nesbs.data import Dataset, load_dataset
 from nesbs.ensemble import Ensemble, Selection, build_member, search, train_member
@@ -49,13 +50,11 @@ class Run:
         """Start a run, or go on with the run that this recipe began in the folder."""
         if folder.exists() and not folder.is_dir():
             raise NesbsError(f"--out {folder} is a file: name a folder")
-        try:
-            strangers = folder.is_dir() and any(folder.iterdir()) and not (folder / OURS).is_file()
-        except OSError as error:
-            raise NesbsError(f"cannot read {folder}: {error.strerror}") from None
-        if strangers:
+        ours = (folder / OURS).is_file()
+        if folder.is_dir() and not ours and any(entry.suffix != files.PART for entry in folder.iterdir()):
             raise NesbsError(f"--out {folder} holds something that is not a run: name another folder")
-        if (folder / OURS).is_file():
+        recipe = recipe.model_copy(update={"data": recipe.data.resolved()})
+        if ours:
             kept = read_recipe(folder)
             if recipe.threads is None:  # as many as the run began with
                 recipe = recipe.model_copy(update={"threads": kept.threads})
@@ -71,8 +70,7 @@ class Run:
             if recipe.threads is None:
                 recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
             run = cls(folder, recipe, device=device, progress=progress)
-            _ = run.data  # a run whose data cannot be read leaves no folder behind
-            run.space.check_images(*run.data.train.size)
+            check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
             files.write_text(folder / OURS, recipe.to_yaml())
             return run._ready()
         return cls(folder, recipe, device=device, progress=progress)._ready()
@@ -100,6 +98,7 @@ class Run:
             leftover.unlink(missing_ok=True)
         if self.recipe.threads is not None:
             torch.set_num_threads(self.recipe.threads)
+        torch.backends.cudnn.deterministic = True
         record = self.record
         record.update(
             {
@@ -145,7 +144,9 @@ class Run:
     def supernet(self) -> Supernet:
         """Stage 1 (Algorithm 1, line 2)."""
         path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
+        checkpoint = self.folder / "supernet.checkpoint.safetensors"
         if path.is_file():
+            checkpoint.unlink(missing_ok=True)
             supernet = build_supernet(self.space, self.data.search_train, settings, seed=self.recipe.seed)
             tensors, about = files.read_tensors(path, self.device)
             files.load_into(supernet, tensors, path)
@@ -153,7 +154,6 @@ class Run:
             supernet.losses, supernet.updates = json.loads(about["losses"]), json.loads(about["updates"])
             return supernet
         with self._stage("supernet", settings.epochs) as stage:
-            checkpoint = self.folder / "supernet.checkpoint.safetensors"
             supernet = train_supernet(
                 self.space,
                 self.data.search_train,
@@ -162,21 +162,24 @@ class Run:
                 on_epoch=stage.epoch,
                 **settings.model_dump(),
             )
-            about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}
-            files.write_tensors(path, supernet.state_dict(), **about)
-            checkpoint.unlink(missing_ok=True)
             stage.note(
                 losses=supernet.losses,
                 updates=supernet.updates,
                 parameters=sum(parameter.numel() for parameter in supernet.parameters()),
             )
+            about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}
+            files.write_tensors(path, supernet.state_dict(), **about)
+            checkpoint.unlink(missing_ok=True)
         return supernet
 
     def posterior(self) -> Posterior:
         """Stage 2 (line 3)."""
         path, settings = self.folder / "posterior.json", self.recipe.posterior
         if path.is_file():
-            return Posterior.from_json(files.read_json(path))
+            posterior = Posterior.from_json(files.read_json(path))
+            if posterior.space.name != self.space.name:
+                raise NesbsError(f"{path} is of space {posterior.space.name}, the recipe's is {self.space.name}")
+            return posterior
         supernet = self.supernet()
         with self._stage("posterior", settings.steps) as stage:
             entropies: list[float] = []
@@ -188,8 +191,8 @@ class Run:
             posterior = fit_posterior(
                 supernet, self.data.search_valid, seed=self.recipe.seed, on_step=heard, **settings.model_dump()
             )
-            files.write_json(path, posterior.to_json())
             stage.note(entropies=entropies)
+            files.write_json(path, posterior.to_json())
         return posterior
 
     def selection(self) -> Selection:
@@ -210,8 +213,8 @@ class Run:
                 on_estimate=stage.share,
                 **self.recipe.search.model_dump(),
             )
-            files.write_json(path, selection.to_json())
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
+            files.write_json(path, selection.to_json())
         return selection
 
     def ensemble(self) -> Ensemble:
@@ -265,6 +268,8 @@ class Run:
                         self.space, architecture, self.data.train, settings, seed=self.recipe.seed, name=name
                     )
                     tensors, about = files.read_tensors(path, self.device)
+                    if about.get("architecture") != str(architecture):
+                        raise NesbsError(f"{path} holds another architecture than was chosen: remove {folder}/")
                     files.load_into(member, tensors, path)
                     losses.append(json.loads(about["losses"]))
                 else:
@@ -280,11 +285,11 @@ class Run:
                         on_epoch=stage.member(index, len(paths)),
                     )
                     about = {"architecture": str(architecture), "losses": json.dumps(history)}
-                    files.write_tensors(path, member.state_dict(), **about)
-                    checkpoint.unlink(missing_ok=True)
                     losses.append(history)
+                    stage.note(losses=losses)
+                    files.write_tensors(path, member.state_dict(), **about)
                 members.append(member)
-            stage.note(losses=losses)
+                path.with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
         return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager
@@ -292,7 +297,7 @@ class Run:
         self.progress.start(name, total)
         stage = Stage(self.folder, name, device=self.device, progress=self.progress)
         yield stage
-        stage.close()
+        stage.write()
         self.progress.finish(f"{stage.seconds:.1f} s")
 
 
@@ -310,7 +315,10 @@ def _nothing() -> Iterator[Any]:
 def read_recipe(folder: Path) -> Recipe:
     """The resolved recipe of a run folder."""
     path = folder / OURS
-    return Recipe.of(parse_yaml(files.read_text(path), str(path)))
+    try:
+        return Recipe.of(parse_yaml(files.read_text(path), str(path)))
+    except NesbsError as error:
+        raise NesbsError(f"{path}: {error}") from None
 
 
 def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,9 +28,6 @@ class Progress:
 
     def finish(self, note: str = "") -> None:
         """The stage is finished."""
-
-    def skip(self, stage: str) -> None:
-        """The stage was finished earlier."""
 
 
 class Stage:
@@ -65,31 +63,30 @@ class Stage:
 
     def epoch(self, epoch: Epoch) -> None:
         """An epoch is finished, and with its checkpoint safe."""
-        self._write()
+        self.write()
         self.advance(epoch.number, f"loss {epoch.loss:.3f}")
 
     def member(self, index: int, members: int) -> Callable[[Epoch], None]:
         """Hears the epochs of one of several members."""
 
         def heard(epoch: Epoch) -> None:
-            self._write()
+            self.write()
             done = index * epoch.epochs + epoch.number
             self.advance(done, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
 
         return heard
 
     def note(self, **values: Any) -> None:
-        """Put facts about the stage into the record."""
+        """Put facts about the stage into the record, before the stage's own file says that it is done."""
         self._notes.update(values)
+        self.write()
 
-    def close(self) -> None:
-        """The stage is finished: write its entry."""
-        self._write()
-
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Bring the stage's entry in the record up to date."""
         record = read_record(self._folder)
         record.setdefault("stages", {})[self._name] = {
             "seconds": round(self.seconds, 3),
+            "device": device_name(self._device),
             "peak_memory": max(peak_memory(self._device), self._peak_before),
             **self._notes,
         }
@@ -125,4 +122,5 @@ def peak_memory(device: str) -> int:
                 return int(line.split()[1]) * 1024
     import resource  # not on Windows
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

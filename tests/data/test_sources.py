@@ -84,7 +84,7 @@ def test_an_npz_file_without_a_test_part_is_split(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y_train": np.arange(30) % 3 - 1}, "labels must lie between 0 and 1 .2 classes., found -1"),
+        ({"y_train": np.arange(30) % 3 - 1}, "labels must lie between 0 and 2 .3 classes., found -1"),
         ({"y_test": np.arange(9)}, "test part: labels must lie between 0 and 2 .3 classes., found 8"),
         ({"classes": np.array(["x", "y"])}, "labels must lie between 0 and 1 .2 classes., found 2"),
         ({"y_train": np.arange(29) % 3}, "30 images but 29 labels"),
@@ -92,6 +92,8 @@ def test_an_npz_file_without_a_test_part_is_split(tmp_path):
         ({"x_train": np.zeros((30, 8, 8, 3))}, "images must be uint8 .0 to 255., found float64"),
         ({"x_train": np.zeros((30, 8, 8, 5), np.uint8)}, "channels last"),
         ({"x_test": np.zeros((9, 4, 4, 3), np.uint8)}, "images are .3, 4, 4., the training images .3, 8, 8."),
+        ({"y_train": np.arange(30) % 3 + 1}, "no training image has label 0: number the classes from 0"),
+        ({"y_train": np.r_[np.zeros(29, int), 10**9]}, "no training image has label 1"),
         ({"x_test": None}, "needs the arrays x_train, y_train, x_test, y_test"),
         ({"x_train": np.zeros((0, 8, 8), np.uint8), "y_train": np.zeros(0, int)}, "no images"),
         ({"x_train": np.array([{}] * 30)}, "not a whole .npz file .Object arrays cannot be loaded"),
@@ -100,6 +102,24 @@ def test_an_npz_file_without_a_test_part_is_split(tmp_path):
 def test_a_wrong_npz_file_is_refused(tmp_path, changes, message):
     with pytest.raises(NesbsError, match=message):
         load_dataset(write_npz(tmp_path / "a.npz", **changes))
+
+
+def test_other_broken_arrays_are_refused(tmp_path):
+    none = dict.fromkeys(("x_train", "y_train", "x_test", "y_test"))
+    x = np.zeros((5, 8, 8), np.uint8)
+    with pytest.raises(NesbsError, match="5 images but 4 labels"):
+        load_dataset(write_npz(tmp_path / "a.npz", **none, x=x, y=np.arange(4) % 2))
+    np.save(tmp_path / "b.npy", x)
+    with pytest.raises(NesbsError, match=r"not a whole \.npz file"):
+        load_dataset(tmp_path / "b.npy")
+
+
+def test_too_few_images_to_search_with_are_refused(tmp_path):
+    arrays = {"x_train": np.zeros((2, 8, 8), np.uint8), "y_train": np.arange(2)}
+    arrays |= {"x_test": np.zeros((2, 8, 8), np.uint8), "y_test": np.arange(2)}
+    data = load_dataset(write_npz(tmp_path / "a.npz", **arrays))
+    with pytest.raises(NesbsError, match="2 training images leave 2 for the supernet and 0 held out"):
+        _ = data.search_valid
 
 
 def test_a_truncated_or_missing_file_is_refused(tmp_path):
@@ -134,6 +154,26 @@ def test_a_folder_with_its_own_test_part(tmp_path):
     write_folder(tmp_path / "test", classes=("cat",), count=1)
     with pytest.raises(NesbsError, match="class cat has no folder"):
         load_dataset(tmp_path)
+
+
+def test_validation_folders_and_other_cases_count_as_the_test_part(tmp_path):
+    write_folder(tmp_path / "Train", count=4)
+    write_folder(tmp_path / "Val", count=2)
+    data = load_dataset(tmp_path)
+    assert data.train.class_names == ("ant", "bee")
+    assert (len(data.train), len(data.test)) == (8, 4)
+
+
+def test_sixteen_bit_and_turned_images_are_read_as_meant(tmp_path):
+    ramp = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
+    for name in ("ant", "bee"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            Image.fromarray(ramp).save(tmp_path / name / f"{i}.png")
+        (tmp_path / name / "._0.png").write_text("left by another system")
+    (tmp_path / "__MACOSX").mkdir()
+    pixels = load_dataset(tmp_path).train.images[0, 0]
+    assert pixels.flatten().tolist() == pytest.approx((ramp.flatten() / 257).tolist(), abs=1)
 
 
 def test_a_size_can_be_asked_for(tmp_path):

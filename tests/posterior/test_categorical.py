@@ -93,6 +93,11 @@ def test_wrong_input_is_refused():
         Posterior(toy_edges(), torch.zeros(2, 3))
     with pytest.raises(NesbsError, match="not a posterior"):
         Posterior.from_json({"space": "toy-edges"})
+    for change in ({"logits": [1.0]}, {"logits": [1.0, 2.0, "x"]}, {"logits": [1.0, 2.0, math.nan]}):
+        edited = Posterior(toy_edges()).to_json()
+        edited["variables"][0].update(change)
+        with pytest.raises(NesbsError, match="not a posterior"):
+            Posterior.from_json(edited)
     stranger = Posterior(toy_edges()).to_json() | {"space": "nasbench201"}
     with pytest.raises(NesbsError, match="variables are not those of space nasbench201"):
         Posterior.from_json(stranger)

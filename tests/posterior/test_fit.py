@@ -210,7 +210,7 @@ def test_a_likelihood_that_is_not_a_number_is_an_error():
 @pytest.mark.parametrize("estimator", ["leave-one-out", "straight-through"])
 @pytest.mark.parametrize("make", TOYS)
 def test_fitting_to_a_supernet(make, estimator, noise):
-    supernet = train_supernet(make(), noise.search_train, epochs=1, cells=1, channels=2, batch_size=16)
+    supernet = train_supernet(make(), noise.search_train, epochs=1, cells=3, channels=2, batch_size=16)
     before = {name: tensor.clone() for name, tensor in supernet.state_dict().items()}
     settings = {"estimator": estimator, "steps": 4, "batch_size": 8}
     heard = []
@@ -227,6 +227,12 @@ def test_fitting_to_a_supernet(make, estimator, noise):
     after = supernet.state_dict()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in supernet.parameters())
+
+
+def test_straight_through_refuses_learned_offsets_where_paths_can_die(noise):
+    supernet = train_supernet(toy_edges(), noise.search_train, epochs=1, channels=2, batch_size=16, affine=True)
+    with pytest.raises(NesbsError, match="straight-through needs supernet.affine=false on space toy-edges"):
+        fit_posterior(supernet, noise.search_valid, steps=1, estimator="straight-through")
 
 
 def test_settings_are_checked():

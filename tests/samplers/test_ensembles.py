@@ -140,6 +140,13 @@ def test_delta_trades_probability_for_diversity():
     assert likely[0] > likely[1] > likely[2]
 
 
+def test_a_grid_needs_a_value():
+    with pytest.raises(NesbsError, match="at least one value of delta"):
+        SvgdRd(delta=()).propose(Posterior(toy_edges()), size=2, rounds=1, generator=random())
+    with pytest.raises(NesbsError, match=r"delta: .*found \[\]"):
+        SamplerSettings.of({"delta": []})
+
+
 def test_settings_name_the_sampler():
     assert get_sampler(SamplerSettings(name="uniform")) == Uniform()
     assert get_sampler(SamplerSettings(name="svgd-rd", delta=0.3, steps=5)) == SvgdRd(delta=0.3, steps=5)

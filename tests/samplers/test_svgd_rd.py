@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from nesbs.errors import NesbsError
 from nesbs.samplers import sample_svgd_rd
 from nesbs.samplers.svgd_rd import median_bandwidth, update
 
@@ -146,6 +147,11 @@ def test_the_start_is_not_modified(random):
     kept = start.clone()
     sample_svgd_rd(two_gaussians, start, delta=1.0, steps=5)
     assert torch.equal(start, kept)
+
+
+def test_particles_that_leave_all_bounds_are_an_error(random):
+    with pytest.raises(NesbsError, match="left all bounds: lower the step size .1e.30. or delta"):
+        sample_svgd_rd(two_gaussians, torch.randn(3, 2, generator=random), step_size=1e30)
 
 
 def test_median_bandwidth_by_hand():

@@ -73,17 +73,17 @@ def test_the_marginal_test_catches_an_operation_that_is_20_percent_likelier():
 @pytest.mark.parametrize("make", SPACES)
 def test_members_and_supernet_give_logits_at_every_legal_size(make, random):
     space = make()
-    supernet = space.supernet(classes=7, in_channels=3, channels=4, cells=1, affine=False)
+    supernet = space.supernet(classes=7, in_channels=3, channels=4, cells=3, affine=False)
     for side, architecture in zip((8, 12, 28, 32), space.sample(4, generator=random), strict=True):
         images = torch.rand(2, 3, side, side, generator=random)
-        member = space.network(architecture, classes=7, channels=4, cells=1)
+        member = space.network(architecture, classes=7, channels=4, cells=3)
         assert member(images).shape == supernet(images, architecture).shape == (2, 7)
 
 
 @pytest.mark.parametrize("make", SPACES)
 def test_one_path_equals_the_mixture_with_its_gates(make, random):
     space = make()
-    supernet = space.supernet(classes=5, in_channels=1, channels=4, cells=1, affine=False)
+    supernet = space.supernet(classes=5, in_channels=1, channels=4, cells=3, affine=False)
     images = torch.rand(6, 1, 8, 8, generator=random)
     widest = max(len(variable.choices) for variable in space.variables)
     for architecture in space.sample(5, generator=random):

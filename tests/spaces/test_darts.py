@@ -86,15 +86,13 @@ def supernet(partial, space=None):
     return space.supernet(classes=3, in_channels=1, channels=4, cells=3, affine=False, partial=partial)
 
 
-def test_one_part_is_no_partial_channels_bit_for_bit(random):
-    plain = toy_pairs()
-    torch.manual_seed(0)
-    without = plain.supernet(classes=3, in_channels=1, channels=4, cells=3, affine=False)
-    one = supernet(1)
-    images = torch.rand(4, 1, 8, 8, generator=random)
-    assert one.state_dict().keys() == without.state_dict().keys()
-    for architecture in plain.sample(5, generator=random):
-        assert torch.equal(one(images, architecture), without(images, architecture))
+@pytest.mark.parametrize("name", SPACE.operations)
+def test_one_part_is_no_partial_channels_bit_for_bit(name, random):
+    module = operation(name, 4, 1, torch.nn.BatchNorm2d)
+    x = torch.rand(3, 4, 8, 8, generator=random)
+    assert torch.equal(Partial(module, 1, 1)(x), module(x))
+    assert not any(isinstance(part, Partial) for part in supernet(1).modules())
+    assert any(isinstance(part, Partial) for part in supernet(2).modules())
 
 
 def test_two_parts_have_fewer_parameters_and_run(random):
@@ -114,12 +112,18 @@ def test_partial_channels_that_do_not_fit_are_refused():
         supernet(2, nasbench201())
 
 
+def test_too_few_cells_to_hold_a_normal_one_are_refused():
+    with pytest.raises(NesbsError, match="space darts needs 3 cells or more .one normal, two reductions., found 2"):
+        SPACE.network(zoo["darts-v2"], cells=2, channels=4)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("('dil_conv_3x3', 2)] reduce", "('dil_conv_3x3', 0)] reduce", "normal node 5 must take two distinct inputs"),
         ("('dil_conv_3x3', 2)] reduce", "('dil_conv_4x4', 2)] reduce", "did you mean dil_conv_"),
         ("('dil_conv_3x3', 2)] reduce", "('none', 2)] reduce", "unknown operation none in the normal cell"),
+        ("('dil_conv_3x3', 2)] reduce", "('dil_conv_3x3', 2.5)] reduce", "is not a list of"),
         (", ('dil_conv_3x3', 2)] reduce", "] reduce", "has 8 entries, two a node; found 7"),
     ],
 )

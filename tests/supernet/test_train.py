@@ -6,13 +6,14 @@ import torch.nn.functional as F
 from contracts import SPACES
 from scipy import stats
 
+from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs
 from nesbs.spaces.network import ChoiceCell
 from nesbs.supernet import SupernetSettings, build_supernet, count_updates, draw_paths, train_supernet
 from nesbs.training import Epoch, train
 
-SMALL = {"cells": 1, "channels": 2, "batch_size": 16, "crop": 1}
+SMALL = {"cells": 3, "channels": 2, "batch_size": 16, "crop": 1}
 
 
 def used_names(space, supernet, architecture):
@@ -51,7 +52,7 @@ def test_a_step_changes_only_the_parameters_in_use(make, affine, noise):
 
 def test_a_step_with_partial_channels_changes_only_the_parameters_in_use(noise):
     space = darts()
-    settings = {**SMALL, "cells": 3, "partial": 2, "batch_size": 64}
+    settings = {**SMALL, "partial": 2, "batch_size": 64}
     supernet = build_supernet(space, noise.search_train, SupernetSettings.of(settings), seed=1)
     before = {name: parameter.clone() for name, parameter in supernet.named_parameters()}
     trained = train_supernet(space, noise.search_train, seed=1, epochs=1, **settings)
@@ -161,7 +162,8 @@ def test_nan_is_an_error_that_says_where(noise, tmp_path):
     settings = {**SMALL, "learning_rate": 1e30, "clip": None, "affine": True}
     with pytest.raises(NesbsError, match=r"training supernet: the loss is not a number at epoch \d+, step \d+"):
         train_supernet(nasbench201(), noise.search_train, seed=0, epochs=6, checkpoint=checkpoint, **settings)
-    assert not checkpoint.exists() or "nan" not in checkpoint.read_bytes()[:4000].decode("latin1").lower()
+    if checkpoint.exists():  # of an epoch before: whole and finite
+        assert all(tensor.isfinite().all() for tensor in files.read_tensors(checkpoint)[0].values())
 
 
 def test_settings_are_checked(noise):

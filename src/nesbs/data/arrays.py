@@ -26,6 +26,8 @@ def load_npz(path: Path) -> tuple[Split, Split]:
         pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
     elif {"x", "y"} <= arrays.keys():
         labels = _labels(arrays["y"], path)
+        if len(labels) != len(arrays["x"]) or len(labels) == 0:
+            raise NesbsError(f"{path}: {len(arrays['x'])} images but {len(labels)} labels")
         rest, held_out = (part.numpy() for part in stratified(labels, TEST_FRACTION, seed=0))
         pairs = [(arrays["x"][rest], arrays["y"][rest]), (arrays["x"][held_out], arrays["y"][held_out])]
     else:
@@ -35,9 +37,13 @@ def load_npz(path: Path) -> tuple[Split, Split]:
         )
     train_labels = _labels(pairs[0][1], path)
     if "classes" in arrays:
-        names = tuple(str(name) for name in arrays["classes"])
+        names = tuple(str(name) for name in np.atleast_1d(arrays["classes"]))
     else:
-        names = tuple(str(i) for i in range(int(train_labels.max()) + 1)) if len(train_labels) else ()
+        found = sorted(set(train_labels.tolist()))
+        if found and found[0] >= 0 and found != list(range(len(found))):
+            missing = next(i for i, label in enumerate(found) if label != i)
+            raise NesbsError(f"{path}: no training image has label {missing}: number the classes from 0 without gaps")
+        names = tuple(str(i) for i in range(len(found)))
     train = make_split(_images(pairs[0][0], path), train_labels, names, source=f"{path}, training part")
     test = make_split(
         _images(pairs[1][0], path), _labels(pairs[1][1], path), names, source=f"{path}, test part", like=train
@@ -51,7 +57,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, AttributeError) as error:
+    except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, OSError, AttributeError) as error:
         raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
 
 

@@ -29,7 +29,7 @@ def load_cifar10(root: Path) -> tuple[Split, Split]:
 def _read(path: Path) -> tuple[torch.Tensor, torch.Tensor]:
     if not path.is_file():
         raise NesbsError(f"there is no file {path}")
-    blob = np.fromfile(path, dtype=np.uint8)
+    blob = np.frombuffer(bytearray(path.read_bytes()), dtype=np.uint8)
     if len(blob) == 0 or len(blob) % RECORD:
         raise NesbsError(
             f"{path} is {len(blob)} bytes long, not a multiple of {RECORD}: it is cut short, copy it again"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from nesbs.data.arrays import TEST_FRACTION
 from nesbs.data.split import Split, make_split, stratified
@@ -20,20 +22,19 @@ LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made 
 
 
 def load_folder(path: Path, size: int | None = None) -> tuple[Split, Split]:
-    """Training and test part of a folder; a folder without `train/` and `test/` is split class by class.
+    """Training and test part of a folder; a folder without `train/` and `test/` (or `val/`) is split for you.
 
     Images go to `size` × `size`, by default to the multiple of 4 nearest to their median shorter side (at
     most 64): every search space takes that. Grey images stay grey unless a colour image is among them.
     """
-    parts = [path / "train", path / "test"]
-    own_test = all(part.is_dir() for part in parts)
-    names, train_files = _files(parts[0] if own_test else path, least=2)
+    train_part, test_part = _parts(path)
+    names, train_files = _files(train_part, least=2)
     test_files: list[tuple[Path, int]] = []
-    if own_test:
-        test_names, found = _files(parts[1], least=1)
+    if test_part is not None:
+        test_names, found = _files(test_part, least=1)
         strangers = sorted(set(test_names) - set(names))
         if strangers:
-            raise NesbsError(f"{parts[1]}: class {strangers[0]} has no folder in {parts[0]}")
+            raise NesbsError(f"{test_part}: class {strangers[0]} has no folder in {train_part}")
         test_files = [(file, names.index(test_names[label])) for file, label in found]
     looks = [_look(file) for file, _ in train_files + test_files]
     side = size or min(LARGEST, nearest_multiple(statistics.median(short for short, _ in looks)))
@@ -44,9 +45,9 @@ def load_folder(path: Path, size: int | None = None) -> tuple[Split, Split]:
         return torch.from_numpy(pixels), torch.tensor([label for _, label in pairs])
 
     images, labels = arrays(train_files)
-    if own_test:
-        train = make_split(images, labels, names, source=str(parts[0]))
-        return train, make_split(*arrays(test_files), names, source=str(parts[1]), like=train)
+    if test_part is not None:
+        train = make_split(images, labels, names, source=str(train_part))
+        return train, make_split(*arrays(test_files), names, source=str(test_part), like=train)
     rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
     if len(held_out) == 0:
         raise NesbsError(f"{path}: too few images to hold some out for testing; put at least two in each class")
@@ -63,11 +64,23 @@ def nearest_multiple(side: float, of: int = 4) -> int:
     return max(8, int((side + of / 2) // of) * of)
 
 
+def _parts(path: Path) -> tuple[Path, Path | None]:
+    """The folders of training and test images: `train/` beside `test/` or `val/`, in any case, or all in one."""
+    inside = {entry.name.lower(): entry for entry in path.iterdir() if entry.is_dir()}
+    if "train" not in inside:
+        return path, None
+    test = next((inside[name] for name in ("test", "val", "valid", "validation") if name in inside), None)
+    return inside["train"], test
+
+
 def _files(root: Path, least: int) -> tuple[tuple[str, ...], list[tuple[Path, int]]]:
     """Class names and (file, label) of every image, in the order of their names."""
-    folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
     found = {
-        folder.name: sorted(file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS) for folder in folders
+        folder.name: sorted(
+            file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS and not file.name.startswith(".")
+        )
+        for folder in folders
     }
     found = {name: files for name, files in found.items() if files}
     if len(found) < least:
@@ -83,22 +96,40 @@ def _opened(file: Path) -> Iterator[Image.Image]:
     try:
         with Image.open(file) as image:
             yield image
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        struct.error,
+        zlib.error,
+        Image.DecompressionBombError,
+    ) as error:
         raise NesbsError(f"{file} cannot be read as an image ({error}): mend it or take it out") from None
 
 
 def _look(file: Path) -> tuple[int, bool]:
     """An image's shorter side and whether it is grey, from its header alone."""
     with _opened(file) as image:
-        return min(image.size), image.mode in ("1", "L", "I;16")
+        return min(image.size), image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;16")
 
 
 def _read(file: Path, mode: str, side: int) -> np.ndarray:
     """One image as (channels, side, side) bytes: the middle square, resized."""
-    with _opened(file) as image:
+    with _opened(file) as opened:
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I") or image.mode == "F":
+            image = _to_bytes(image)
         width, height = image.size
         short = min(width, height)
         left, top = (width - short) // 2, (height - short) // 2
         square = image.convert(mode).crop((left, top, left + short, top + short))
         pixels = np.asarray(square.resize((side, side), Image.Resampling.BILINEAR))
         return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+
+
+def _to_bytes(image: Image.Image) -> Image.Image:
+    """A grey image of more than 8 bits, by its upper byte (converting would cut everything above 255 to white)."""
+    values = np.asarray(image).astype(np.float64)
+    scale = 257 if values.max(initial=0) > 255 else 1
+    return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))

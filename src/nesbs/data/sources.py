@@ -55,8 +55,18 @@ class DataSettings(Settings):
     size: int | None = Field(None, ge=8, description="resize images to this many pixels a side")
     valid_fraction: float = Field(0.3, gt=0, lt=1, description="held out from the supernet (paper, app. B.2)")
     split_seed: int = Field(0, ge=0, description="which images those are; the same for all seeds of a comparison")
-    train_limit: int | None = Field(None, ge=2, description="use only so many training images")
-    test_limit: int | None = Field(None, ge=1, description="use only so many test images")
+    train_limit: int | None = Field(None, ge=2, description="use about so many training images")
+    test_limit: int | None = Field(None, ge=1, description="use about so many test images")
+
+    def resolved(self) -> DataSettings:
+        """The same with whole paths, so that a run can go on from another folder."""
+
+        def whole(path: str) -> str:
+            return str(Path(path).expanduser().resolve())
+
+        named = self.name in DATASETS
+        root = None if self.root is None else whole(self.root)
+        return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})
 
 
 def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None = None, **settings: object) -> Dataset:
@@ -78,7 +88,8 @@ def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None =
         train = _limit(train, chosen.train_limit)
     if chosen.test_limit:
         test = _limit(test, chosen.test_limit)
-    return Dataset(chosen.name, train, test, chosen.valid_fraction, chosen.split_seed)
+    short = chosen.name if chosen.name in DATASETS else Path(chosen.name).name
+    return Dataset(short, train, test, chosen.valid_fraction, chosen.split_seed)
 
 
 def _load(settings: DataSettings) -> tuple[Split, Split]:
@@ -87,7 +98,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split]:
             return _fashion_mini()
         if settings.root is None:
             raise NesbsError(f"data set {settings.name} needs data.root: the folder that holds {FOLDER}")
-        return load_cifar10(Path(settings.root))
+        return load_cifar10(Path(settings.root).expanduser())
     path = Path(settings.name).expanduser()
     if path.is_dir():
         return load_folder(path, settings.size)

@@ -89,7 +89,13 @@ class Dataset:
 
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor]:
-        return stratified(self.train.labels, self.valid_fraction, seed=self.split_seed)
+        parts = stratified(self.train.labels, self.valid_fraction, seed=self.split_seed)
+        if min(map(len, parts)) < 2:
+            raise NesbsError(
+                f"{self.name}: {len(self.train)} training images leave {len(parts[0])} for the supernet and "
+                f"{len(parts[1])} held out; each needs two or more"
+            )
+        return parts
 
     def to(self, device: torch.device | str) -> Dataset:
         """The same data set on another device."""
@@ -133,7 +139,7 @@ def make_split(
         raise NesbsError(f"{source}: images must be bytes of 3 or 4 axes, found {images.dtype} {tuple(images.shape)}")
     if len(images) != len(labels):
         raise NesbsError(f"{source}: {len(images)} images but {len(labels)} labels")
-    if len(images) == 0:
+    if images.numel() == 0:
         raise NesbsError(f"{source}: no images")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= len(class_names):

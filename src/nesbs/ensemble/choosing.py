@@ -91,8 +91,8 @@ def _tuned(
     settings: SearchSettings,
     seed: int,
     heard: Callable[[int, int], None] | None,
-) -> list[Proposal]:
-    """The proposals of every δ that Bayesian optimisation tries."""
+) -> tuple[list[Proposal], list[float]]:
+    """The proposals of every δ that Bayesian optimisation tries, and those values."""
     if not isinstance(sampler, SvgdRd):
         raise NesbsError(f"search.tune=bayesian tunes the δ of svgd-rd; sampler {sampler.name} has none")
     proposals: list[Proposal] = []
@@ -112,10 +112,10 @@ def _tuned(
         return float(score([proposal.architectures for proposal in drawn]).min())
 
     low, high = settings.delta_range
-    tune(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
+    trace = tune(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
     if not proposals:
         raise NesbsError("no δ that was tried gave an ensemble without duplicates: set search.duplicates=allow")
-    return proposals
+    return proposals, [delta for delta, _ in trace]
 
 
 def search(
@@ -164,9 +164,9 @@ def search(
         )
 
     if chosen.tune == "bayesian":
-        proposals = _tuned(sampler, ask, score, chosen, seed, on_estimate)
+        proposals, tried = _tuned(sampler, ask, score, chosen, seed, on_estimate)
     else:
-        proposals = ask(sampler)
+        proposals, tried = ask(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
         estimate(estimator, proposals, on_estimate)
     candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
     best, losses = choose(proposals, score)
@@ -187,4 +187,5 @@ def search(
         sampler.name,
         tuple(zip(proposals, losses, strict=True)),
         tuple(zip(candidates, alone, strict=True)),
+        tuple(value for value in tried if not any(proposal.delta == value for proposal in proposals)),
     )

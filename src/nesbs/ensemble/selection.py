@@ -24,6 +24,7 @@ class Selection:
     sampler: str
     proposals: tuple[tuple[Proposal, float], ...]
     candidates: tuple[tuple[Architecture, float], ...]  # every architecture estimated, with its own loss
+    passed_over: tuple[float, ...] = ()  # values of δ at which no ensemble without duplicates was found
 
     @property
     def duplicates(self) -> int:
@@ -31,13 +32,13 @@ class Selection:
         return duplicates(self.architectures)
 
     @property
-    def trace(self) -> list[tuple[float, float]]:
-        """Every δ in the order it was tried, with the lowest loss among its ensembles."""
+    def trace(self) -> list[tuple[float, float | None]]:
+        """Every δ with the lowest loss among its ensembles; None for those that were passed over, at the end."""
         lowest: dict[float, float] = {}
         for proposal, loss in self.proposals:
             if proposal.delta is not None:
                 lowest[proposal.delta] = min(loss, lowest.get(proposal.delta, loss))
-        return list(lowest.items())
+        return [*lowest.items(), *((delta, None) for delta in self.passed_over)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back; no time, path, version or device."""
@@ -48,6 +49,7 @@ class Selection:
             "delta": self.delta,
             "sampler": self.sampler,
             "duplicates": self.duplicates,
+            "passed_over": list(self.passed_over),
             "proposals": [
                 {
                     "architectures": [str(architecture) for architecture in proposal.architectures],
@@ -80,6 +82,7 @@ class Selection:
                     for entry in value["proposals"]
                 ),
                 tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"]),
+                tuple(value["passed_over"]),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise NesbsError(f"this is not a selection: {error!r} is missing or of the wrong kind") from None

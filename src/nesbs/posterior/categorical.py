@@ -141,8 +141,13 @@ class Posterior:
             names = [entry["name"] for entry in value["variables"]]
             if names != [variable.name for variable in space.variables]:
                 raise NesbsError(f"the posterior's variables are not those of space {space.name}")
-            for i, entry in enumerate(value["variables"]):
-                logits[i, : len(entry["logits"])] = torch.tensor(entry["logits"])
+            for i, (entry, variable) in enumerate(zip(value["variables"], space.variables, strict=True)):
+                row = torch.tensor([float(logit) for logit in entry["logits"]])
+                if len(row) != len(variable.choices) or not bool(row.isfinite().all()):
+                    raise NesbsError(f"{variable.name} needs {len(variable.choices)} finite logits")
+                logits[i, : len(row)] = row
             return cls(space, logits, temperature=float(value["temperature"]))
-        except (KeyError, TypeError) as error:
+        except NesbsError as error:
+            raise NesbsError(f"this is not a posterior: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise NesbsError(f"this is not a posterior: {error!r} is missing or of the wrong kind") from None

@@ -139,6 +139,12 @@ def fit_posterior(
     True
     """
     chosen = PosteriorSettings.of(settings)
+    learned = any(isinstance(m, torch.nn.BatchNorm2d) and m.affine for m in supernet.modules())
+    if chosen.estimator == "straight-through" and learned and "none" in supernet.space.operations:
+        # Operations that nothing arrives at would add their BatchNorm's offset to the mixture, but not to a path.
+        raise NesbsError(
+            f"straight-through needs supernet.affine=false on space {supernet.space.name}, which has the operation none"
+        )
     size = min(chosen.batch_size, len(split))
     random = rng.generator(seed, "posterior", "batches")
     order = torch.cat(

@@ -1,11 +1,11 @@
 """Ensembles drawn from p_α: Monte Carlo (Algorithm 2), SVGD-RD (Algorithm 3), uniform."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from nesbs.samplers.monte_carlo import MonteCarlo, Uniform
-from nesbs.samplers.proposals import Duplicates, NoEnsembleError, Proposal, Sampler
+from nesbs.samplers.proposals import Duplicates, NoEnsembleError, Proposal, Sampler, check_size
 from nesbs.samplers.relaxation import Relaxation
 from nesbs.samplers.svgd_ensembles import SvgdRd
 from nesbs.samplers.svgd_rd import sample_svgd_rd
@@ -16,7 +16,7 @@ class SamplerSettings(Settings):
     """How ensembles are drawn (recipe section `sampler`); defaults from the paper, app. B.4."""
 
     name: Literal["svgd-rd", "monte-carlo", "uniform"] = "svgd-rd"
-    delta: float | tuple[float, ...] = Field(
+    delta: float | Annotated[tuple[float, ...], Field(min_length=1)] = Field(
         (-0.5, 0.0, 0.5, 1.0), description="diversity: one value, or a grid of which the best is kept"
     )
     steps: int = Field(1000, ge=1)
@@ -46,6 +46,7 @@ __all__ = [
     "SamplerSettings",
     "SvgdRd",
     "Uniform",
+    "check_size",
     "get_sampler",
     "sample_svgd_rd",
 ]

@@ -63,12 +63,14 @@ def without_duplicates(
     count: int,
     posterior: Posterior,
     policy: Duplicates,
+    *,
+    may_drop: bool = False,
 ) -> list[tuple[int, tuple[Architecture, ...]]]:
     """Draw `count` ensembles under a policy: (position, ensemble) of those that stand.
 
     `draw` makes the ensembles at the given positions anew. `allow` takes them as they come, `refuse` drops
-    those with duplicates, `redraw` draws these again, up to 100 times; what is left then is dropped. No
-    ensemble left is an error that names the posterior's entropy.
+    those with duplicates, `redraw` draws these again, up to 100 times; one that still has duplicates then is
+    an error that names the posterior's entropy, or with `may_drop` is dropped. No ensemble left is an error.
     """
     ensembles = dict(enumerate(draw(list(range(count)))))
     bad = [i for i, ensemble in ensembles.items() if duplicates(ensemble)]
@@ -84,7 +86,7 @@ def without_duplicates(
             bad = [i for i in bad if duplicates(ensembles[i])]
     if policy != "allow":
         ensembles = {i: ensemble for i, ensemble in ensembles.items() if i not in set(bad)}
-    if not ensembles:
+    if not ensembles or (policy == "redraw" and bad and not may_drop):
         tried = f"in {TRIES} redraws" if policy == "redraw" else "at the first draw"
         raise NoEnsembleError(
             f"no ensemble without duplicates {tried}: the posterior's entropy is "

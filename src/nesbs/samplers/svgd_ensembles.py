@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.samplers.proposals import Duplicates, Proposal, check_size, without_duplicates
 from nesbs.samplers.relaxation import Relaxation
@@ -36,6 +37,11 @@ class SvgdRd:
 
     name = "svgd-rd"
 
+    @property
+    def deltas(self) -> list[float]:
+        """The values of δ, one or a grid."""
+        return [float(self.delta)] if isinstance(self.delta, (int, float)) else [float(d) for d in self.delta]
+
     def propose(
         self,
         posterior: Posterior,
@@ -47,7 +53,9 @@ class SvgdRd:
     ) -> list[Proposal]:
         """`rounds` ensembles of `size` for each δ."""
         check_size(posterior.space, size, duplicates)
-        deltas = [float(self.delta)] if isinstance(self.delta, (int, float)) else [float(d) for d in self.delta]
+        deltas = self.deltas
+        if not deltas:
+            raise NesbsError("SvgdRd needs at least one value of delta, found none")
         grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in deltas]
         space = posterior.space
         relaxation = Relaxation(posterior.log_probabilities(), variance=len(space.operations))
@@ -65,5 +73,6 @@ class SvgdRd:
             choices = relaxation.decode(particles).tolist()
             return [tuple(space.architecture(row) for row in ensemble) for ensemble in choices]
 
-        ensembles = without_duplicates(draw, len(grid), posterior, duplicates)
+        # Of a grid the values at which all particles become one are passed over.
+        ensembles = without_duplicates(draw, len(grid), posterior, duplicates, may_drop=len(deltas) > 1)
         return [Proposal(ensemble, *grid[position]) for position, ensemble in ensembles]

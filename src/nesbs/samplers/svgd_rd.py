@@ -12,6 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from nesbs.errors import NesbsError
+
 LogDensity = Callable[[Tensor], Tensor]  # (…, dims) → (…); need not be normalised
 
 
@@ -40,6 +42,8 @@ def sample_svgd_rd(
     for _ in range(steps):
         velocity = momentum * velocity + update(log_density, x, delta, bandwidth)
         x = x + step_size * velocity
+    if not bool(x.isfinite().all()):
+        raise NesbsError(f"the particles of SVGD-RD left all bounds: lower the step size ({step_size}) or delta")
     return x
 
 

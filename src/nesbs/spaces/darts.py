@@ -8,6 +8,7 @@ cells at one and two thirds of the depth).
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -124,7 +125,7 @@ class PairSpace(Space):
             raise NesbsError(f"no list {kind}=[('operation', input), …] in {text!r}")
         try:
             entries = ast.literal_eval(found[1])
-            edges = [(str(op), int(source)) for op, source in entries]
+            edges = [(str(op), operator.index(source)) for op, source in entries]
         except (ValueError, SyntaxError, TypeError):
             raise NesbsError(f"the {kind} cell is not a list of ('operation', input): {found[1]}") from None
         if len(edges) != 2 * self.nodes:
@@ -232,6 +233,8 @@ class PairNetwork(PathNetwork):
         norm: Norm,
     ) -> None:
         super().__init__()
+        if cells < 3:  # the first two would both be reduction cells
+            raise NesbsError(f"space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}")
         self.space = space
         self.normalise = Normalise(in_channels)
         stem = 3 * channels  # DARTS's stem multiplier

@@ -6,6 +6,7 @@ from nesbs.supernet.train import (
     SupernetSettings,
     build_supernet,
     count_updates,
+    design_supernet,
     draw_paths,
     train_supernet,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "build_supernet",
     "content_order",
     "count_updates",
+    "design_supernet",
     "draw_paths",
     "train_supernet",
 ]

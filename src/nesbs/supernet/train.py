@@ -45,19 +45,24 @@ class Supernet(nn.Module):
         return self.network.mixture(images, gates)
 
 
+def design_supernet(space: Space, split: Split, settings: SupernetSettings) -> PathNetwork:
+    """The network that the settings ask for, with random weights."""
+    cells, channels = space.supernet_size
+    return space.supernet(
+        classes=split.classes,
+        in_channels=split.channels,
+        channels=settings.channels or channels,
+        cells=settings.cells or cells,
+        affine=settings.affine,
+        partial=settings.partial,
+    )
+
+
 def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, seed: int) -> Supernet:
     """An untrained supernet for a space and the images of a split, on the split's device."""
     space.check_images(*split.size)
-    cells, channels = space.supernet_size
     with rng.seeded(seed, "supernet", "weights"):
-        network = space.supernet(
-            classes=split.classes,
-            in_channels=split.channels,
-            channels=settings.channels or channels,
-            cells=settings.cells or cells,
-            affine=settings.affine,
-            partial=settings.partial,
-        )
+        network = design_supernet(space, split, settings)
     place(network, split)
     return Supernet(space, network)
 
