@@ -84,3 +84,11 @@ def demo_table():
 def test_the_readmes_figures_are_those_of_the_records():
     written = re.search(r"<!-- demo table -->\n(.*?)\n<!-- end -->", README, re.S)[1]
     assert written == demo_table()
+    means = []
+    for name in ("ensemble", "uniform"):
+        folders = (ROOT / "results" / "demo").iterdir()
+        rows = [json.loads((folder / "metrics.json").read_text())[name] for folder in folders]
+        means.append([sum(row[key] for row in rows) / len(rows) for key in ("error", "nll")])
+    (error, nll), (uniform_error, uniform_nll) = means
+    said = f"error {100 * error:.2f} % against {100 * uniform_error:.2f} %, NLL {nll:.4f} against {uniform_nll:.4f}"
+    assert said in README.replace("\n", " ")

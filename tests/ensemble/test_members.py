@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from nesbs import metrics
 from nesbs.ensemble import Ensemble, build_member, train_ensemble
 from nesbs.ensemble.members import MemberSettings
 from nesbs.errors import NesbsError
@@ -54,7 +55,7 @@ def test_a_member_normalises_its_images_itself(noise):
 
 def test_training_learns(mini):
     heard = []
-    train_ensemble(
+    ensemble = train_ensemble(
         toy_edges(),
         PAIR[:1],
         mini.train,
@@ -66,7 +67,9 @@ def test_training_learns(mini):
         on_epoch=lambda index, epoch: heard.append((index, epoch.loss)),
     )
     assert [index for index, _ in heard] == [0] * 5
-    assert heard[-1][1] < heard[0][1] - 0.5
+    assert 0 < heard[-1][1] < heard[0][1] - 0.5
+    [log_probs] = ensemble.predict(mini.test).log_softmax(-1)
+    assert metrics.error(log_probs, mini.test.labels) < 0.6  # chance is 0.9
 
 
 def test_wrong_input_is_refused(noise):

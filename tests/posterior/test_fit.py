@@ -46,6 +46,19 @@ def test_leave_one_out_gradient_agrees_with_the_exact_one(make):
     assert (expected.abs() > 10 * error).any()  # the interval is narrow enough to tell
 
 
+def test_leave_one_out_does_not_see_a_constant_in_the_likelihood():
+    # The baseline is the others' mean, so what all samples share cancels to the last digit that matters.
+    space = toy_edges()
+    log_likelihood, _ = additive(space)
+    gradients = []
+    for constant in (0.0, 100.0):
+        posterior = Posterior(space, logits_of(space, 1))
+        surrogate = leave_one_out(lambda drawn, step, c=constant: log_likelihood(drawn, step) + c, 4)
+        value = surrogate(posterior, 0, torch.Generator().manual_seed(2))
+        gradients.append(torch.autograd.grad(value, posterior.logits)[0])
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-4, rtol=1e-3)
+
+
 def test_straight_through_is_forward_one_architecture_and_backward_the_softmax():
     space = toy_edges()
     seen = []

@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from contracts import SPACES
 from scipy import stats
 
-from nesbs import files
+from nesbs import files, metrics
 from nesbs.errors import NesbsError
 from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs
 from nesbs.spaces.network import ChoiceCell
-from nesbs.supernet import SupernetSettings, build_supernet, count_updates, draw_paths, train_supernet
+from nesbs.supernet import Estimator, SupernetSettings, build_supernet, count_updates, draw_paths, train_supernet
 from nesbs.training import Epoch, train
 
 SMALL = {"cells": 3, "channels": 2, "batch_size": 16, "crop": 1}
@@ -153,8 +153,10 @@ def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(noise, tmp_path)
 
 def test_training_learns(mini):
     settings = {"epochs": 10, "channels": 4, "batch_size": 32, "crop": 0, "skip_dead": True}
-    losses = train_supernet(toy_edges(), mini.search_train, seed=0, **settings).losses
-    assert losses[-1] < losses[0] - 0.3
+    supernet = train_supernet(toy_edges(), mini.search_train, seed=0, **settings)
+    assert 0 < supernet.losses[-1] < supernet.losses[0] - 0.3
+    log_probs = Estimator(supernet, mini.search_valid).log_probs([list(toy_edges())[-1]])[0]
+    assert metrics.error(log_probs, mini.search_valid.labels) < 0.6  # chance is 0.9
 
 
 def test_nan_is_an_error_that_says_where(noise, tmp_path):
