@@ -14,6 +14,7 @@ ORDER = [
         "rivals",
         "evaluation",
         "config",
+        "folders",
         "checks",
         "stages",
         "runs",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from nesbs import files
+from nesbs import files, folders
 from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
 from nesbs.data import DATASETS, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
@@ -133,7 +133,7 @@ def report(
 ) -> None:
     """Write report.html into each run folder, from its records."""
     for folder in runs:
-        Run.check(folder)
+        folders.check(folder)
         path = write_report(folder)
         if not quiet:
             print(path)

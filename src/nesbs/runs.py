@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from nesbs import files, rng
+from nesbs import files, folders, rng
 from nesbs.checks import check_recipe
-from nesbs.config import Recipe, parse_yaml
+from nesbs.config import Recipe
 from nesbs.data import Dataset, load_dataset
 from nesbs.ensemble import Ensemble, Selection, build_member, search, train_member
 from nesbs.errors import NesbsError
@@ -32,8 +32,6 @@ from nesbs.spaces import Architecture, Space, get_space
 from nesbs.stages import RECORD, Progress, Stage, device_name, read_record
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 from nesbs.version import __version__
-
-OURS = "recipe.yaml"
 
 
 class Run:
@@ -48,49 +46,28 @@ class Run:
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
         """Start a run, or go on with the run that this recipe began in the folder."""
-        if folder.exists() and not folder.is_dir():
-            raise NesbsError(f"--out {folder} is a file: name a folder")
-        ours = (folder / OURS).is_file()
-        if folder.is_dir() and not ours and any(entry.suffix != files.PART for entry in folder.iterdir()):
-            raise NesbsError(f"--out {folder} holds something that is not a run: name another folder")
         recipe = recipe.model_copy(update={"data": recipe.data.resolved()})
-        if ours:
-            kept = read_recipe(folder)
-            if recipe.threads is None:  # as many as the run began with
-                recipe = recipe.model_copy(update={"threads": kept.threads})
-            different = recipe.differences(kept)
-            if different:
-                here, there = (_get(r, different[0]) for r in (recipe, kept))
-                raise NesbsError(
-                    f"{folder} was made by another recipe: {different[0]} is {there!r} there and {here!r} here"
-                    + (f" ({', '.join(different[1:])} differ too)" if different[1:] else "")
-                    + ": name another folder"
-                )
+        begun = folders.begun(folder)
+        if begun:
+            run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
         else:
             if recipe.threads is None:
                 recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
             run = cls(folder, recipe, device=device, progress=progress)
             check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
-            files.write_text(folder / OURS, recipe.to_yaml())
-            return run._ready()
-        return cls(folder, recipe, device=device, progress=progress)._ready()
+            files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+        return run._ready()
 
     @classmethod
     def open(
         cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
     ) -> Run:
         """A run that exists already."""
-        cls.check(folder)
-        recipe = read_recipe(folder)
+        folders.check(folder)
+        recipe = folders.read_recipe(folder)
         if seed is not None and seed != recipe.seed:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
         return cls(folder, recipe, device=device, progress=progress)._ready()
-
-    @staticmethod
-    def check(folder: Path) -> None:
-        """Raise where a folder is not a run."""
-        if not (folder / OURS).is_file():
-            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
 
     def _ready(self) -> Run:
         """Restore the threads the run began with, sweep up, and write what is known of the machine."""
@@ -312,15 +289,6 @@ def _nothing() -> Iterator[Any]:
     yield _Silent()
 
 
-def read_recipe(folder: Path) -> Recipe:
-    """The resolved recipe of a run folder."""
-    path = folder / OURS
-    try:
-        return Recipe.of(parse_yaml(files.read_text(path), str(path)))
-    except NesbsError as error:
-        raise NesbsError(f"{path}: {error}") from None
-
-
 def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
     """An ensemble's measures with its members' texts and numbers of parameters, as plain data."""
     return {
@@ -328,10 +296,3 @@ def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
         "architectures": [str(architecture) for architecture in ensemble.architectures],
         "parameters": [sum(p.numel() for p in member.parameters()) for member in ensemble.members],
     }
-
-
-def _get(recipe: Recipe, key: str) -> Any:
-    value: Any = recipe
-    for part in key.split("."):
-        value = getattr(value, part)
-    return value
