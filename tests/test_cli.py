@@ -13,7 +13,7 @@ from test_runs import TINY
 import nesbs
 from nesbs.cli import main
 
-SET = [part for change in TINY for part in ("--set", change)]
+SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
 
 
 def call(*arguments):
