@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
@@ -16,7 +16,7 @@ from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
 from nesbs.data import DATASETS, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.progress import Bars, Lines
-from nesbs.report import cells_as_text, draw_cells, write_report
+from nesbs.report import cells_as_text, draw_cells, scores_as_text, write_report
 from nesbs.runs import Run
 from nesbs.spaces import darts, zoo
 from nesbs.stages import Progress
@@ -120,7 +120,7 @@ def evaluate(
             work.require(f"members/{index}.safetensors", f"nesbs train {run}")
         scores = work.scores()
     if not quiet:
-        print(table(scores))
+        print(scores_as_text(scores))
 
 
 @app.command()
@@ -212,26 +212,6 @@ def zoo_(
         files.write_text(out, draw_cells(space, architecture, name))
 
 
-def table(metrics: dict[str, Any]) -> str:
-    """The chosen ensemble beside its best member and beside a uniform-random ensemble, as plain text."""
-    ensemble, uniform = metrics["ensemble"], metrics.get("uniform")
-    best = {key: min(member[key] for member in ensemble["members"]) for key in ("error", "nll", "brier", "ece")}
-    rows = [("chosen ensemble", ensemble), ("its best member*", best)]
-    if uniform:
-        rows.append(("uniform-random ensemble", uniform))
-    lines = [
-        f"{metrics['data']}, {metrics['test_images']} test images",
-        f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'ATE %':>9}{'PPD %':>9}",
-    ]
-    for name, row in rows:
-        line = f"{name:<24}{100 * row['error']:>9.2f}{row['nll']:>9.4f}{row['brier']:>9.4f}{row['ece']:>9.4f}"
-        if "member_error" in row:
-            line += f"{100 * row['member_error']:>9.2f}{100 * row['disagreement']:>9.2f}"
-        lines.append(line)
-    lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; bad input ends with code 2 and its message, Ctrl-C with 130."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -271,7 +251,7 @@ def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device:
         scores = work.scores()
     path = write_report(out)
     if not quiet:
-        print(table(scores))
+        print(scores_as_text(scores))
         print(_duplicates(duplicates))
         print(f"report: {path}")
 

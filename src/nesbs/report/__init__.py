@@ -1,9 +1,11 @@
 """The page of a run: tables, figures and one HTML file, made from JSON records and never from checkpoints.
 
-Also an architecture's cells on their own: as an SVG file (`draw_cells`) and as text (`cells_as_text`).
+Also parts of it on their own: an architecture's cells as an SVG file (`draw_cells`) and as text
+(`cells_as_text`), the measures as text (`scores_as_text`).
 """
 
 from nesbs.report.documents import cells_as_text, draw_cells
 from nesbs.report.page import Records, load_records, render, write_report
+from nesbs.report.table import scores_as_text
 
-__all__ = ["Records", "cells_as_text", "draw_cells", "load_records", "render", "write_report"]
+__all__ = ["Records", "cells_as_text", "draw_cells", "load_records", "render", "scores_as_text", "write_report"]
