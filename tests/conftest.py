@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread (two are slower on tensors this small), and small data made on the spot."""
+"""Shared by all tests: one thread, so that nothing waits for a busy core, and small data made on the spot."""
 
 import pytest
 import torch

@@ -112,7 +112,8 @@ def train(
 def place(module: nn.Module, split: Split) -> None:
     """Move a network to where a split lives and take over its mean and deviation (`module.normalise`).
 
-    On a CPU weights are stored channels last: operations on two cores take a third to a half of the time.
+    On a CPU weights are stored channels last, which on two cores took NAS-Bench-201's operations a third to
+    two thirds of the time (forward, 8 channels, 28×28).
     """
     normalise = module.get_submodule("normalise")
     assert isinstance(normalise, Normalise)
