@@ -2,7 +2,7 @@
 
 import torch
 
-from nesbs.data import augment, batches, steps_per_epoch
+from nesbs.data import augment, batches, cut_out, steps_per_epoch
 
 
 def test_an_epoch_shows_images_once_in_batches_of_one_size(noise, random):
@@ -56,3 +56,21 @@ def _window(image, top, left, flip):
 def test_without_crop_and_flip_nothing_changes(random):
     images = torch.rand(3, 1, 4, 4, generator=random)
     assert torch.equal(augment(images, crop=0, flip=False, generator=random), images)
+
+
+def test_cutout_covers_one_square_of_mean_colour_anywhere(random):
+    images = torch.full((400, 2, 6, 6), 0.5)
+    fill = torch.tensor([0.1, 0.2])
+    covered = cut_out(images, 4, fill=fill, generator=random) != images
+    assert torch.equal(covered[:, 0], covered[:, 1])
+    rows, columns = covered[:, 0].any(2), covered[:, 0].any(1)
+    assert torch.equal(covered[:, 0], rows[:, :, None] & columns[:, None, :])  # a square, whole
+    # A square of 4 with its centre at 0 … 5 covers 2, 3, 4, 4, 4, 3 of 6 rows.
+    assert set(rows.sum(1).tolist()) == set(columns.sum(1).tolist()) == {2, 3, 4}
+    assert 1160 < int(rows.sum()) < 1500  # 400 × 20/6 = 1333
+    assert torch.equal(cut_out(images, 4, fill=fill, generator=random)[:, 1].unique(), torch.tensor([0.2, 0.5]))
+
+
+def test_batches_cut_out_with_the_data_sets_mean(noise, random):
+    [(images, _)] = batches(noise.train, 64, generator=random, cutout=20)
+    assert torch.equal(images, noise.train.mean.expand_as(images))

@@ -1,6 +1,6 @@
 """What comes in: named data sets, image folders, `.npz` files; batches that live on the device; the 70/30 split."""
 
-from nesbs.data.batches import augment, batches, steps_per_epoch
+from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
 from nesbs.data.sources import DATASETS, DataSettings, load_dataset
 from nesbs.data.split import Dataset, Split, stratified
 
@@ -11,6 +11,7 @@ __all__ = [
     "Split",
     "augment",
     "batches",
+    "cut_out",
     "load_dataset",
     "steps_per_epoch",
     "stratified",

@@ -1,4 +1,4 @@
-"""Batches made on the device: one shuffle an epoch, crop and flip as index arithmetic."""
+"""Batches made on the device: one shuffle an epoch; crop, flip and cutout as index arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nesbs.data.split import Split
 
 
 def batches(
-    split: Split, batch_size: int, *, generator: torch.Generator, crop: int = 0, flip: bool = False
+    split: Split, batch_size: int, *, generator: torch.Generator, crop: int = 0, flip: bool = False, cutout: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """One epoch of shuffled batches: images (batch, channels, height, width) in [0, 1], labels (batch,).
 
@@ -25,6 +25,8 @@ def batches(
         images = split.pixels(index)
         if crop or flip:
             images = augment(images, crop=crop, flip=flip, generator=generator)
+        if cutout:
+            images = cut_out(images, cutout, fill=split.mean, generator=generator)
         yield images, split.labels[index]
 
 
@@ -53,3 +55,25 @@ def augment(images: Tensor, *, crop: int, flip: bool, generator: torch.Generator
     image = torch.arange(batch, device=device)[:, None, None]
     # Indices around a slice put the indexed axes first: (batch, height, width, channels).
     return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def cut_out(images: Tensor, side: int, *, fill: Tensor, generator: torch.Generator) -> Tensor:
+    """Cover a square of `side` pixels of each image with `fill` (channels,), the data set's mean colour.
+
+    Its centre is anywhere in the image, so part of the square may lie outside (Cutout, as DARTS uses it: the
+    zero it writes after normalisation is the mean before it).
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> cut_out(torch.ones(1, 1, 8, 8), 16, fill=torch.zeros(1), generator=random).sum()
+    tensor(0.)
+    """
+    batch, _, height, width = images.shape
+    device = images.device
+
+    def covered(length: int) -> Tensor:
+        start = torch.randint(0, length, (batch, 1), generator=generator, device=device) - side // 2
+        place = torch.arange(length, device=device)
+        return (place >= start) & (place < start + side)
+
+    square = covered(height)[:, None, :, None] & covered(width)[:, None, None, :]
+    return torch.where(square, fill[:, None, None], images)
