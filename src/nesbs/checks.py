@@ -8,6 +8,7 @@ import torch
 
 from nesbs.config import Recipe
 from nesbs.data import Dataset
+from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
 from nesbs.samplers import check_size
 from nesbs.spaces import Space
@@ -16,8 +17,19 @@ from nesbs.supernet import design_supernet
 
 def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     """Raise where settings do not go together with each other, with the data or with the space."""
+    space.check_images(*data.train.size, recipe.members.stem)
+    given = recipe.ensemble.given(space)
+    if given is None:
+        _check_search(recipe, data, space)
+    if given is None or recipe.members.images == "search_train":
+        data.check_parts()
+    with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
+        for architecture in given or [space.architecture([0] * len(space.variables))]:
+            design_member(space, architecture, data.train, recipe.members)
+
+
+def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
     space.check_images(*data.train.size)
-    _ = data.search_train, data.search_valid  # too few images to split
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
     if recipe.search.tune == "bayesian":
         if recipe.sampler.name != "svgd-rd":
@@ -26,10 +38,5 @@ def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
             raise NesbsError("search.tune=bayesian needs Optuna: install it with `pip install 'nesbs[hpo]'`")
     if recipe.posterior.estimator == "straight-through" and recipe.supernet.affine and "none" in space.operations:
         raise NesbsError(f"posterior.estimator=straight-through needs supernet.affine=false on space {space.name}")
-    with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
-        design_supernet(space, data.search_train, recipe.supernet)
-        space.network(
-            space.architecture([0] * len(space.variables)),
-            channels=recipe.members.channels,
-            cells=recipe.members.cells,
-        )
+    with torch.device("meta"):
+        design_supernet(space, data.train, recipe.supernet)

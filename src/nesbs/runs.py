@@ -22,15 +22,16 @@ import torch
 from nesbs import files, folders, rng
 from nesbs.checks import check_recipe
 from nesbs.config import Recipe
-from nesbs.data import Dataset, load_dataset
-from nesbs.ensemble import Ensemble, Selection, build_member, search, train_member
+from nesbs.data import Dataset, Split, load_dataset
+from nesbs.ensemble import Ensemble, Selection, build_member, groups, member_training, search
 from nesbs.errors import NesbsError
 from nesbs.evaluation import Scores, evaluate
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
-from nesbs.spaces import Architecture, Space, get_space
+from nesbs.spaces import Architecture, Member, Space, get_space, multiply_adds, parameters
 from nesbs.stages import RECORD, Progress, Stage, device_name, read_record
 from nesbs.supernet import Supernet, build_supernet, train_supernet
+from nesbs.training import side_by_side
 from nesbs.version import __version__
 
 
@@ -113,6 +114,11 @@ class Run:
         """The data set, on the run's device."""
         return load_dataset(**self.recipe.data.model_dump()).to(self.device)
 
+    @property
+    def train_images(self) -> Split:
+        """What members are trained on."""
+        return self.data.train if self.recipe.members.images == "all" else self.data.search_train
+
     @cached_property
     def space(self) -> Space:
         """The search space."""
@@ -177,6 +183,10 @@ class Run:
         path = self.folder / "selection.json"
         if path.is_file():
             return Selection.from_json(files.read_json(path), self.space)
+        given = self.recipe.ensemble.given(self.space)
+        if given is not None:
+            files.write_json(path, Selection.given(given).to_json())
+            return Selection.given(given)
         supernet, posterior = self.supernet(), self.posterior()
         with self._stage("selection", 1) as stage:
             selection = search(
@@ -195,7 +205,7 @@ class Run:
         return selection
 
     def ensemble(self) -> Ensemble:
-        """Stage 4: the chosen architectures, trained from scratch."""
+        """Stage 4: the chosen architectures, or those the recipe gives, trained from scratch."""
         return self._members("members", self.selection().architectures)
 
     def uniform(self) -> Ensemble:
@@ -233,41 +243,61 @@ class Run:
             raise NesbsError(f"{self.folder} has no {name} yet: run `{command}` first")
 
     def _members(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
-        settings, members, losses = self.recipe.members, [], []
+        settings, losses = self.recipe.members, {}
         paths = [self.folder / folder / f"{index}.safetensors" for index in range(len(architectures))]
+        # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
+        names = [index if folder == "members" else f"{folder} {index}" for index in range(len(paths))]
+        members = [
+            build_member(self.space, architecture, self.train_images, settings, seed=self.recipe.seed, name=name)
+            for architecture, name in zip(architectures, names, strict=True)
+        ]
         missing = [index for index, path in enumerate(paths) if not path.is_file()]
-        with self._stage(folder, len(paths) * settings.epochs) if missing else _nothing() as stage:
-            for index, (architecture, path) in enumerate(zip(architectures, paths, strict=True)):
-                # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
-                name = index if folder == "members" else f"{folder} {index}"
-                if path.is_file():
-                    member = build_member(
-                        self.space, architecture, self.data.train, settings, seed=self.recipe.seed, name=name
-                    )
-                    tensors, about = files.read_tensors(path, self.device)
-                    if about.get("architecture") != str(architecture):
-                        raise NesbsError(f"{path} holds another architecture than was chosen: remove {folder}/")
-                    files.load_into(member, tensors, path)
-                    losses.append(json.loads(about["losses"]))
-                else:
-                    checkpoint = path.with_suffix(".checkpoint.safetensors")
-                    member, history = train_member(
-                        self.space,
-                        architecture,
-                        self.data.train,
+        for index in sorted(set(range(len(paths))) - set(missing)):
+            losses[index] = self._load_member(members[index], paths[index])
+        if not missing:
+            return Ensemble(members, self.recipe.ensemble.combine)
+        with self._stage(folder, len(paths) * settings.epochs) as stage:
+            stage.note(**self._sizes(members))
+            for index in losses:
+                stage.trained(index, settings.epochs)
+            for group in groups(missing, settings.together):
+                trainings = [
+                    member_training(
+                        members[index],
+                        self.train_images,
                         settings,
                         seed=self.recipe.seed,
-                        name=name,
-                        checkpoint=checkpoint,
+                        name=names[index],
+                        checkpoint=paths[index].with_suffix(".checkpoint.safetensors"),
                         on_epoch=stage.member(index, len(paths)),
                     )
-                    about = {"architecture": str(architecture), "losses": json.dumps(history)}
-                    losses.append(history)
-                    stage.note(losses=losses)
-                    files.write_tensors(path, member.state_dict(), **about)
-                members.append(member)
-                path.with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
+                    for index in group
+                ]
+                for index, history in zip(group, side_by_side(trainings), strict=True):
+                    losses[index] = history
+                    stage.note(losses=[losses[i] for i in sorted(losses)])
+                    about = {"architecture": str(architectures[index]), "losses": json.dumps(history)}
+                    files.write_tensors(paths[index], members[index].state_dict(), **about)
+                    paths[index].with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
         return Ensemble(members, self.recipe.ensemble.combine)
+
+    def _load_member(self, member: Member, path: Path) -> list[float]:
+        """Put a trained member's weights into place; the mean loss of every epoch of its training."""
+        tensors, about = files.read_tensors(path, self.device)
+        if about.get("architecture") != str(member.architecture):
+            raise NesbsError(f"{path} holds another architecture than was chosen: remove {path.parent.name}/")
+        files.load_into(member, tensors, path)
+        member.eval()
+        path.with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
+        return list(json.loads(about["losses"]))
+
+    def _sizes(self, members: Sequence[Member]) -> dict[str, list[int]]:
+        """Parameters (without the auxiliary tower) and multiply-adds for one image, of every member."""
+        image = (self.data.train.channels, *self.data.train.size)
+        return {
+            "parameters": [parameters(member) for member in members],
+            "multiply_adds": [multiply_adds(member, image) for member in members],
+        }
 
     @contextlib.contextmanager
     def _stage(self, name: str, total: int) -> Iterator[Stage]:
@@ -278,21 +308,10 @@ class Run:
         self.progress.finish(f"{stage.seconds:.1f} s")
 
 
-class _Silent:
-    """Stands in for a stage with nothing left to do."""
-
-    def note(self, **values: Any) -> None: ...
-
-
-@contextlib.contextmanager
-def _nothing() -> Iterator[Any]:
-    yield _Silent()
-
-
 def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
     """An ensemble's measures with its members' texts and numbers of parameters, as plain data."""
     return {
         **scores.to_json(),
         "architectures": [str(architecture) for architecture in ensemble.architectures],
-        "parameters": [sum(p.numel() for p in member.parameters()) for member in ensemble.members],
+        "parameters": [parameters(member) for member in ensemble.members],  # type: ignore[arg-type]
     }

@@ -39,6 +39,7 @@ class Stage:
         self._device = device
         self._progress = progress
         self._notes: dict[str, Any] = {}
+        self._epochs: dict[int, int] = {}  # of each member, finished
         earlier = read_record(folder).get("stages", {}).get(name, {})
         # An interrupted stage goes on counting from what its finished epochs took.
         self._before = float(earlier.get("seconds", 0.0))
@@ -67,14 +68,19 @@ class Stage:
         self.advance(epoch.number, f"loss {epoch.loss:.3f}")
 
     def member(self, index: int, members: int) -> Callable[[Epoch], None]:
-        """Hears the epochs of one of several members."""
+        """Hears the epochs of one of several members, which may be trained side by side."""
 
         def heard(epoch: Epoch) -> None:
             self.write()
-            done = index * epoch.epochs + epoch.number
-            self.advance(done, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
+            self._epochs[index] = epoch.number
+            finished = sum(self._epochs.values())
+            self.advance(finished, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
 
         return heard
+
+    def trained(self, index: int, epochs: int) -> None:
+        """A member was trained earlier: its epochs count as done."""
+        self._epochs[index] = epochs
 
     def note(self, **values: Any) -> None:
         """Put facts about the stage into the record, before the stage's own file says that it is done."""

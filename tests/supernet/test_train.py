@@ -69,8 +69,8 @@ def test_momentum_and_decay_leave_unused_parameters_alone(noise):
     paths = [space.parse(f"|{op}~0|+|none~0|{op}~1|") for op in ("nor_conv_3x3", "skip_connect")]
     states = []
 
-    def loss(images, labels, epoch, step):
-        return F.cross_entropy(supernet(images, paths[epoch]), labels)
+    def loss(batch):
+        return F.cross_entropy(supernet(batch.images, paths[batch.epoch]), batch.labels)
 
     def remember(epoch):
         states.append({name: parameter.detach().clone() for name, parameter in supernet.named_parameters()})

@@ -97,6 +97,10 @@ class Dataset:
             )
         return parts
 
+    def check_parts(self) -> None:
+        """Raise where there are too few training images to hold some out."""
+        _ = self._parts
+
     def to(self, device: torch.device | str) -> Dataset:
         """The same data set on another device."""
         return replace(self, train=self.train.to(device), test=self.test.to(device))

@@ -14,17 +14,23 @@ from nesbs.spaces import Architecture, Space, duplicates
 class Selection:
     """The chosen ensemble, and every ensemble that was judged with its estimated validation loss.
 
-    `round` and `delta` say where the choice came from; both are None for a forward selection.
+    `round` and `delta` say where the choice came from; both are None for a forward selection. Architectures
+    that were given instead of searched have no loss.
     """
 
     architectures: tuple[Architecture, ...]
-    loss: float
+    loss: float | None
     round: int | None
     delta: float | None
     sampler: str
     proposals: tuple[tuple[Proposal, float], ...]
     candidates: tuple[tuple[Architecture, float], ...]  # every architecture estimated, with its own loss
     passed_over: tuple[float, ...] = ()  # values of δ at which no ensemble without duplicates was found
+
+    @classmethod
+    def given(cls, architectures: tuple[Architecture, ...]) -> Selection:
+        """Architectures that nobody had to search."""
+        return cls(architectures, None, None, None, "given", (), ())
 
     @property
     def duplicates(self) -> int:

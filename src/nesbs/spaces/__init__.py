@@ -1,5 +1,6 @@
 """What can be built: `Architecture`, every operation once, and the search spaces."""
 
+import re
 from collections.abc import Callable
 
 from pydantic import Field, field_validator
@@ -9,7 +10,8 @@ from nesbs.settings import Settings
 from nesbs.spaces.architecture import Architecture, Variable, duplicates
 from nesbs.spaces.darts import PairSpace, darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
-from nesbs.spaces.network import Member, PathNetwork
+from nesbs.spaces.network import Member, PathNetwork, Stem
+from nesbs.spaces.size import multiply_adds, parameters, widest
 from nesbs.spaces.space import Space
 from nesbs.spaces.zoo import zoo
 
@@ -30,6 +32,21 @@ def get_space(name: str) -> Space:
     if name not in SPACES:
         raise NesbsError(f"unknown space {name}: {did_you_mean(name, SPACES)}")
     return SPACES[name]()
+
+
+def named_architecture(space: Space, text: str) -> Architecture:
+    """An architecture by its name in the zoo, where it is of this space, or from its text.
+
+    >>> named_architecture(darts(), "darts-v2") == zoo["darts-v2"]
+    True
+    """
+    if text in zoo:
+        if space.name != "darts":
+            raise NesbsError(f"{text} is a cell of space darts, not of {space.name}: set space.name=darts")
+        return zoo[text]
+    if re.fullmatch(r"[\w-]+", text):  # a name, not a text
+        raise NesbsError(f"no cell {text} in the zoo: {did_you_mean(text, zoo)}")
+    return space.parse(text)
 
 
 class SpaceSettings(Settings):
@@ -53,12 +70,17 @@ __all__ = [
     "PathNetwork",
     "Space",
     "SpaceSettings",
+    "Stem",
     "Variable",
     "darts",
     "duplicates",
     "get_space",
+    "multiply_adds",
+    "named_architecture",
     "nasbench201",
+    "parameters",
     "toy_edges",
     "toy_pairs",
+    "widest",
     "zoo",
 ]

@@ -1,8 +1,7 @@
 """Spaces in which every node picks two distinct inputs and an operation on each: the DARTS shape.
 
 A normal and a reduction cell; a cell's inputs are the outputs of the two cells before it, its output is
-the concatenation of its nodes. The network is the DARTS evaluation network (stem of 3C channels, reduction
-cells at one and two thirds of the depth).
+the concatenation of its nodes.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import torch
@@ -18,8 +17,9 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
-from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork
-from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, Partial, ReluConvNorm, member_norm, operation
+from nesbs.spaces.network import Edges, Member, PathNetwork, Stem
+from nesbs.spaces.operations import Partial, member_norm, operation
+from nesbs.spaces.pair_network import Design, PairNetwork
 from nesbs.spaces.space import Space
 
 KINDS = ("normal", "reduce")
@@ -170,7 +170,7 @@ class PairSpace(Space):
             return module if partial == 1 else Partial(module, partial, stride)
 
         edges = dict.fromkeys(self.edges, self.operations)
-        return PairNetwork(self, [edges, edges], build, classes, in_channels, channels, cells, norm)
+        return PairNetwork(self, [edges, edges], build, norm, Design(classes, in_channels, channels, cells))
 
     def network(
         self,
@@ -180,6 +180,8 @@ class PairSpace(Space):
         in_channels: int = 3,
         channels: int | None = None,
         cells: int | None = None,
+        stem: Stem = "cifar",
+        auxiliary: bool = False,
     ) -> Member:
         """The evaluation network of one architecture."""
         edges: list[Edges] = [
@@ -191,83 +193,17 @@ class PairSpace(Space):
         def build(op: str, width: int, stride: int) -> nn.Module:
             return operation(op, width, stride, member_norm)
 
-        network = PairNetwork(self, edges, build, classes, in_channels, channels, cells, member_norm)
-        return Member(network, architecture)
+        design = Design(classes, in_channels, channels, cells, stem, auxiliary)
+        return Member(PairNetwork(self, edges, build, member_norm, design), architecture)
 
-
-class PairCell(ChoiceCell):
-    """A cell with its two preprocessed inputs."""
-
-    def __init__(
-        self,
-        edges: Edges,
-        build: Callable[[str, int, int], nn.Module],
-        widths: tuple[int, int, int],
-        reduces: bool,
-        after_reduction: bool,
-        norm: Norm,
-    ) -> None:
-        before_last, last, width = widths
-        super().__init__(edges, lambda op, source: build(op, width, 2 if reduces and source < 2 else 1))
-        self.reduces = reduces
-        self.first: nn.Module = (
-            FactorizedReduce(before_last, width, norm)
-            if after_reduction
-            else ReluConvNorm(before_last, width, 1, 1, norm)
-        )
-        self.second = ReluConvNorm(last, width, 1, 1, norm)
-
-
-class PairNetwork(PathNetwork):
-    """Stem, cells in a row, global pooling, head."""
-
-    def __init__(
-        self,
-        space: PairSpace,
-        edges: Sequence[Edges],
-        build: Callable[[str, int, int], nn.Module],
-        classes: int,
-        in_channels: int,
-        channels: int,
-        cells: int,
-        norm: Norm,
-    ) -> None:
-        super().__init__()
-        if cells < 3:  # the first two would both be reduction cells
-            raise NesbsError(f"space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}")
-        self.space = space
-        self.normalise = Normalise(in_channels)
-        stem = 3 * channels  # DARTS's stem multiplier
-        self.stem = nn.Sequential(nn.Conv2d(in_channels, stem, 3, padding=1, bias=False), norm(stem))
-        self.cells = nn.ModuleList()
-        before_last, last, width, after_reduction = stem, stem, channels, False
-        for position in range(cells):
-            reduces = position in (cells // 3, 2 * cells // 3)
-            width = 2 * width if reduces else width
-            kind_edges = edges[int(reduces)]
-            self.cells.append(PairCell(kind_edges, build, (before_last, last, width), reduces, after_reduction, norm))
-            before_last, last, after_reduction = last, space.nodes * width, reduces
-        self.head = nn.Linear(last, classes)
-
-    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
-        """Run one path."""
-        cells = self.space.live(architecture)
-        return self._run(images, lambda cell, inputs: cell.path(inputs, cells[int(cell.reduces)]))
-
-    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
-        """Run all paths, weighted."""
-        operations = self.space.operations
-        return self._run(images, lambda cell, inputs: cell.mixture(inputs, gates[int(cell.reduces)], operations))
-
-    def _run(self, images: Tensor, states: Callable[[PairCell, list[Tensor]], list[Tensor | None]]) -> Tensor:
-        before_last = last = self.stem(self.normalise(images))
-        for cell in self.cells:
-            assert isinstance(cell, PairCell)
-            inputs = [cell.first(before_last), cell.second(last)]
-            nodes = [state for state in states(cell, inputs)[2:] if state is not None]
-            before_last, last = last, torch.cat(nodes, 1)
-        logits: Tensor = self.head(last.mean((2, 3)))
-        return logits
+    def check_images(self, height: int, width: int, stem: Stem = "cifar") -> None:
+        """Sides are multiples of 4; behind the ImageNet stem, which takes an eighth of them, of 32."""
+        super().check_images(height, width, stem)
+        if stem == "imagenet" and (height % 32 or width % 32):
+            raise NesbsError(
+                f"members.stem=imagenet takes images whose sides are multiples of 32, found {height}×{width}: "
+                "set data.size=224, or members.stem=cifar for small images"
+            )
 
 
 def darts() -> PairSpace:

@@ -7,6 +7,7 @@ not run (in the benchmark's code it still adds its BatchNorm's offset).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
-from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork
+from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork, Stem
 from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
 from nesbs.spaces.space import Space
 
@@ -92,8 +93,15 @@ class EdgeSpace(Space):
         in_channels: int = 3,
         channels: int | None = None,
         cells: int | None = None,
+        stem: Stem = "cifar",
+        auxiliary: bool = False,
     ) -> Member:
         """The benchmark's network of one architecture (16 channels and 5 cells a stage by default)."""
+        if stem != "cifar" or auxiliary:
+            raise NesbsError(
+                f"space {self.name} has no ImageNet stem and no auxiliary tower: set members.stem=cifar, "
+                "members.auxiliary=0"
+            )
         edges = {
             (target, source): (op,) for target, node in enumerate(architecture.cells[0], start=1) for op, source in node
         }
@@ -116,6 +124,7 @@ class EdgeNetwork(PathNetwork):
     ) -> None:
         super().__init__()
         self.space = space
+        self.drop_paths = (3 * cells, len(space.edges))
         self.normalise = Normalise(in_channels)
         self.stem = nn.Sequential(nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), norm(channels))
         widths = [channels, 2 * channels, 4 * channels]
@@ -126,26 +135,26 @@ class EdgeNetwork(PathNetwork):
         self.last = nn.Sequential(norm(widths[-1]), nn.ReLU())
         self.head = nn.Linear(widths[-1], classes)
 
-    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
+    def outputs(self, images: Tensor, architecture: Architecture, *, drop: Tensor | None = None) -> tuple[Tensor, None]:
         """Run one path."""
-        (cell,) = self.space.live(architecture)
-        x = self.stem(self.normalise(images))
-        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
-            for choice in stage:  # type: ignore[attr-defined]
-                x = _output(choice.path([x], cell), x)
-            x = x if reduction is None else reduction(x)
-        return self._classify(x)
+        (live,) = self.space.live(architecture)
+        return self._run(
+            images, lambda position, cell, x: cell.path([x], live, None if drop is None else drop[position])
+        ), None
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
-        x = self.stem(self.normalise(images))
-        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
-            for choice in stage:  # type: ignore[attr-defined]
-                x = _output(choice.mixture([x], gates[0], self.space.operations), x)
-            x = x if reduction is None else reduction(x)
-        return self._classify(x)
+        operations = self.space.operations
+        return self._run(images, lambda _, cell, x: cell.mixture([x], gates[0], operations))
 
-    def _classify(self, x: Tensor) -> Tensor:
+    def _run(self, images: Tensor, states: Callable[[int, ChoiceCell, Tensor], list[Tensor | None]]) -> Tensor:
+        x = self.stem(self.normalise(images))
+        position = itertools.count()
+        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
+            for cell in stage:  # type: ignore[attr-defined]
+                last = states(next(position), cell, x)[-1]
+                x = torch.zeros_like(x) if last is None else last  # nothing arrived
+            x = x if reduction is None else reduction(x)
         logits: Tensor = self.head(self.last(x).mean((2, 3)))
         return logits
 
@@ -153,11 +162,6 @@ class EdgeNetwork(PathNetwork):
 def _build(width: int, norm: Norm) -> Callable[[str, int], nn.Module]:
     """Makes an operation of a given width, whatever the edge."""
     return lambda op, _: operation(op, width, 1, norm)
-
-
-def _output(states: list[Tensor | None], x: Tensor) -> Tensor:
-    """The last node; zeros where nothing arrived."""
-    return torch.zeros_like(x) if states[-1] is None else states[-1]
 
 
 class Reduction(nn.Module):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Architecture, Cell
-from nesbs.spaces.operations import Normalise
+from nesbs.spaces.operations import Identity, Normalise
 
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
+Stem = Literal["cifar", "imagenet"]  # how a network begins: at the images' size, or at an eighth of it
 
 
 class ChoiceCell(nn.Module):
@@ -25,13 +27,22 @@ class ChoiceCell(nn.Module):
             }
         )
 
-    def path(self, inputs: list[Tensor], live_cell: Cell) -> list[Tensor | None]:
-        """All states of the cell for one choice, given its live part; None where nothing arrives."""
+    def path(self, inputs: list[Tensor], live_cell: Cell, drop: Tensor | None = None) -> list[Tensor | None]:
+        """All states of the cell for one choice, given its live part; None where nothing arrives.
+
+        DropPath: `drop` (edges, batch) multiplies what each edge carries, image by image, except where the
+        edge hands its input on unchanged.
+        """
         states: list[Tensor | None] = list(inputs)
+        scales = None if drop is None else iter(drop)
         for target, node in enumerate(live_cell, start=len(inputs)):
             total: Tensor | None = None
             for op, source in node:
-                out = self.edges[f"{target}_{source}"][op](states[source])  # type: ignore[index]
+                module = self.edges[f"{target}_{source}"][op]  # type: ignore[index]
+                out = module(states[source])
+                if scales is not None:
+                    scale = next(scales)
+                    out = out if isinstance(module, Identity) else out * scale[:, None, None, None].to(out.dtype)
                 total = out if total is None else total + out
             states.append(total)
         return states
@@ -61,10 +72,20 @@ class PathNetwork(nn.Module, ABC):
     """
 
     normalise: Normalise
+    drop_paths: tuple[int, int]  # (cells, edges of a cell): what DropPath can drop
 
-    @abstractmethod
     def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
         """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
+        return self.outputs(images, architecture)[0]
+
+    @abstractmethod
+    def outputs(
+        self, images: Tensor, architecture: Architecture, *, drop: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits, and those of an auxiliary tower where there is one and the network is in training.
+
+        `drop` (cells, edges, batch) multiplies what each edge of each cell carries (DropPath).
+        """
 
     @abstractmethod
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
@@ -83,3 +104,7 @@ class Member(nn.Module):
         """Logits (batch, classes) for images (batch, channels, height, width) in [0, 1]."""
         logits: Tensor = self.network(images, self.architecture)
         return logits
+
+    def outputs(self, images: Tensor, *, drop: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Logits and the auxiliary tower's, for training; `drop` (cells, edges, batch) is DropPath's."""
+        return self.network.outputs(images, self.architecture, drop=drop)

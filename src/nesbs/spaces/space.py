@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nesbs.errors import NesbsError
 from nesbs.spaces.architecture import Architecture, Cell, Variable
-from nesbs.spaces.network import Member, PathNetwork
+from nesbs.spaces.network import Member, PathNetwork, Stem
 
 
 class Space(ABC):
@@ -67,10 +67,12 @@ class Space(ABC):
         in_channels: int = 3,
         channels: int | None = None,
         cells: int | None = None,
+        stem: Stem = "cifar",
+        auxiliary: bool = False,
     ) -> Member:
-        """The stand-alone network of one architecture."""
+        """The stand-alone network of one architecture; `stem` and `auxiliary` where the space has them."""
 
-    def check_images(self, height: int, width: int) -> None:
+    def check_images(self, height: int, width: int, stem: Stem = "cifar") -> None:
         """Raise where the space's networks cannot take images of this size."""
         if height % 4 or width % 4 or min(height, width) < 8:
             raise NesbsError(

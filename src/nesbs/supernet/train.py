@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
-from nesbs.training import Epoch, TrainingSettings, place, train
+from nesbs.training import Batch, Epoch, TrainingSettings, place, train
 
 
 class SupernetSettings(TrainingSettings):
@@ -93,8 +93,8 @@ def train_supernet(
     # Drawn ahead: the draws of an epoch depend on seed and epoch alone.
     paths = [draw_paths(space, steps, seed=seed, epoch=e, skip_dead=chosen.skip_dead) for e in range(chosen.epochs)]
 
-    def loss(images: Tensor, labels: Tensor, epoch: int, step: int) -> Tensor:
-        return F.cross_entropy(supernet(images, paths[epoch][step]), labels)
+    def loss(batch: Batch) -> Tensor:
+        return F.cross_entropy(supernet(batch.images, paths[batch.epoch][batch.step]), batch.labels)
 
     supernet.losses = train(
         supernet,

@@ -1,0 +1,180 @@
+"""The DARTS evaluation network: stem, cells in a row, global pooling, head.
+
+Reduction cells stand at one and two thirds of the depth. Small images have a stem of 3C channels that keeps
+their size; the ImageNet stem takes an eighth of it. The auxiliary tower is a second head, used in training
+alone, on the output of the second reduction cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nesbs.errors import NesbsError
+from nesbs.spaces.architecture import Architecture
+from nesbs.spaces.network import ChoiceCell, Edges, PathNetwork, Stem
+from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, ReluConvNorm
+
+if TYPE_CHECKING:
+    from nesbs.spaces.darts import PairSpace
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a network of the DARTS shape looks like apart from its cells."""
+
+    classes: int
+    in_channels: int
+    channels: int
+    cells: int
+    stem: Stem = "cifar"
+    auxiliary: bool = False
+
+
+class PairCell(ChoiceCell):
+    """A cell with its two preprocessed inputs."""
+
+    def __init__(
+        self,
+        edges: Edges,
+        build: Callable[[str, int, int], nn.Module],
+        widths: tuple[int, int, int],
+        reduces: bool,
+        after_reduction: bool,
+        norm: Norm,
+    ) -> None:
+        before_last, last, width = widths
+        super().__init__(edges, lambda op, source: build(op, width, 2 if reduces and source < 2 else 1))
+        self.reduces = reduces
+        self.first: nn.Module = (
+            FactorizedReduce(before_last, width, norm)
+            if after_reduction
+            else ReluConvNorm(before_last, width, 1, 1, norm)
+        )
+        self.second = ReluConvNorm(last, width, 1, 1, norm)
+
+
+class ImageNetStem(nn.Module):
+    """Three convolutions of stride 2; the cells start from its last two states, a quarter and an eighth in size."""
+
+    def __init__(self, in_channels: int, channels: int, norm: Norm) -> None:
+        super().__init__()
+        half = channels // 2
+
+        def halve(inputs: int, outputs: int) -> nn.Module:
+            return nn.Conv2d(inputs, outputs, 3, 2, 1, bias=False)
+
+        self.quarter = nn.Sequential(
+            halve(in_channels, half), norm(half), nn.ReLU(), halve(half, channels), norm(channels)
+        )
+        self.eighth = nn.Sequential(nn.ReLU(), halve(channels, channels), norm(channels))
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The two states, (batch, channels, height / 4, width / 4) and (…, height / 8, width / 8)."""
+        quarter = self.quarter(images)
+        return quarter, self.eighth(quarter)
+
+
+class AuxiliaryTower(nn.Module):
+    """DARTS's second head: pooled to 2×2, two convolutions, a linear layer.
+
+    On ImageNet DARTS leaves out the last normalisation, and so do we.
+    """
+
+    def __init__(self, inputs: int, classes: int, norm: Norm, *, last_norm: bool) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(inputs, 128, 1, bias=False),
+            norm(128),
+            nn.ReLU(),
+            nn.Conv2d(128, 768, 2, bias=False),
+            norm(768) if last_norm else nn.Identity(),
+            nn.ReLU(),
+        )
+        self.head = nn.Linear(768, classes)
+
+    def forward(self, state: Tensor) -> Tensor:
+        """Logits (batch, classes) from a state (batch, inputs, height, width) of 2×2 or more."""
+        # 5×5 windows with stride 3 on 8×8 (CIFAR) and stride 2 on 7×7 (ImageNet); four corners on any size.
+        sides = state.shape[2:]
+        kernel = [max(min(5, side - 1), side // 2) for side in sides]
+        stride = [side - window for side, window in zip(sides, kernel, strict=True)]
+        corners = F.avg_pool2d(torch.relu(state), kernel, stride)
+        logits: Tensor = self.head(self.convolutions(corners).flatten(1))
+        return logits
+
+
+class PairNetwork(PathNetwork):
+    """Stem, cells in a row, global pooling, head; perhaps an auxiliary tower."""
+
+    def __init__(
+        self,
+        space: PairSpace,
+        edges: Sequence[Edges],
+        build: Callable[[str, int, int], nn.Module],
+        norm: Norm,
+        design: Design,
+    ) -> None:
+        super().__init__()
+        cells, channels = design.cells, design.channels
+        if cells < 3:  # the first two would both be reduction cells
+            raise NesbsError(f"space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}")
+        self.space = space
+        self.drop_paths = (cells, 2 * space.nodes)
+        self.normalise = Normalise(design.in_channels)
+        if design.stem == "imagenet":
+            before_last = last = channels
+            self.stem: nn.Module = ImageNetStem(design.in_channels, channels, norm)
+        else:
+            before_last = last = 3 * channels  # DARTS's stem multiplier
+            self.stem = nn.Sequential(nn.Conv2d(design.in_channels, last, 3, padding=1, bias=False), norm(last))
+        width, after_reduction = channels, design.stem == "imagenet"
+        self.cells = nn.ModuleList()
+        self.tower_after = 2 * cells // 3
+        for position in range(cells):
+            reduces = position in (cells // 3, 2 * cells // 3)
+            width = 2 * width if reduces else width
+            kind_edges = edges[int(reduces)]
+            self.cells.append(PairCell(kind_edges, build, (before_last, last, width), reduces, after_reduction, norm))
+            before_last, last, after_reduction = last, space.nodes * width, reduces
+        self.head = nn.Linear(last, design.classes)
+        self.auxiliary: nn.Module | None = None
+        if design.auxiliary:
+            # The width of the last cells is that of the second reduction cell's output.
+            self.auxiliary = AuxiliaryTower(last, design.classes, norm, last_norm=design.stem == "cifar")
+
+    def outputs(
+        self, images: Tensor, architecture: Architecture, *, drop: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Run one path; the logits, and the auxiliary tower's where there is one."""
+        live = self.space.live(architecture)
+
+        def states(position: int, cell: PairCell, inputs: list[Tensor]) -> list[Tensor | None]:
+            return cell.path(inputs, live[int(cell.reduces)], None if drop is None else drop[position])
+
+        return self._run(images, states)
+
+    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Run all paths, weighted."""
+        operations = self.space.operations
+        return self._run(images, lambda _, cell, inputs: cell.mixture(inputs, gates[int(cell.reduces)], operations))[0]
+
+    def _run(
+        self, images: Tensor, states: Callable[[int, PairCell, list[Tensor]], list[Tensor | None]]
+    ) -> tuple[Tensor, Tensor | None]:
+        stem = self.stem(self.normalise(images))
+        before_last, last = stem if isinstance(stem, tuple) else (stem, stem)
+        auxiliary: Tensor | None = None
+        for position, cell in enumerate(self.cells):
+            assert isinstance(cell, PairCell)
+            inputs = [cell.first(before_last), cell.second(last)]
+            nodes = [state for state in states(position, cell, inputs)[2:] if state is not None]
+            before_last, last = last, torch.cat(nodes, 1)
+            if position == self.tower_after and self.auxiliary is not None and self.training:
+                auxiliary = self.auxiliary(last)
+        return self.head(last.mean((2, 3))), auxiliary

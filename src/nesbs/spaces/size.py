@@ -1,0 +1,56 @@
+"""How big a network is: parameters, multiply-adds, and the widest one within a budget."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from nesbs.errors import NesbsError
+from nesbs.spaces.network import Member
+
+
+def parameters(member: Member) -> int:
+    """Parameters of a stand-alone network as papers count them: without the auxiliary tower.
+
+    >>> from nesbs.spaces import darts, zoo
+    >>> parameters(darts().network(zoo["darts-v2"], auxiliary=True))
+    3349342
+    """
+    return sum(p.numel() for name, p in member.named_parameters() if not name.startswith("network.auxiliary."))
+
+
+def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
+    """Multiply-adds of convolutions and linear layers for one image (channels, height, width).
+
+    >>> from nesbs.spaces import nasbench201
+    >>> member = nasbench201().network(next(iter(nasbench201())))  # stem, reductions and head alone
+    >>> multiply_adds(member, (3, 32, 32))
+    7783040
+    """
+    shapes = copy.deepcopy(member).to("meta").eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        shapes(torch.empty(1, *image, device="meta"))
+    return int(counter.get_total_flops()) // 2
+
+
+def widest(network: Callable[[int], Member], image: tuple[int, int, int], limit: int, *, step: int = 2) -> int:
+    """The most channels, a multiple of `step`, with which `network(channels)` stays under `limit` multiply-adds."""
+
+    def cost(channels: int) -> int:
+        with torch.device("meta"):
+            member = network(channels)
+        return multiply_adds(member, image)
+
+    if cost(step) >= limit:
+        raise NesbsError(f"members.multiply_adds={limit} is too few: {step} channels need {cost(step)}")
+    low, high = step, 2 * step  # in channels: low is under the limit
+    while cost(high) < limit:
+        low, high = high, 2 * high
+    while high - low > step:
+        middle = (low + high) // (2 * step) * step
+        low, high = (middle, high) if cost(middle) < limit else (low, middle)
+    return low

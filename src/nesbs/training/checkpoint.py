@@ -1,0 +1,40 @@
+"""A training's state in a file: weights, buffers, momentum, the losses so far.
+
+Everything random is drawn anew for each epoch from seed, purpose and epoch, and the learning rate is a
+function of the step, so this is all that a training needs to go on exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from nesbs import files
+
+
+def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[float], path: Path) -> None:
+    """Write the state after a finished epoch, atomically: until then the state before it stays."""
+    tensors = {f"module.{name}": tensor for name, tensor in module.state_dict().items()}
+    for name, parameter in module.named_parameters():
+        buffer = optimiser.state[parameter].get("momentum_buffer")
+        if buffer is not None:
+            tensors[f"momentum.{name}"] = buffer
+    files.write_tensors(path, tensors, history=json.dumps(history))
+
+
+def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path) -> list[float]:
+    """Take over a saved state; the mean loss of every epoch it has behind it."""
+    device = next(module.parameters()).device
+    tensors, about = files.read_tensors(path, device)
+    weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
+    files.load_into(module, weights, path)
+    for name, parameter in module.named_parameters():
+        if f"momentum.{name}" in tensors:
+            # In the parameter's own layout, which the optimiser's fused kernels ask for.
+            optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(
+                tensors[f"momentum.{name}"]
+            )
+    return [float(loss) for loss in json.loads(about["history"])]

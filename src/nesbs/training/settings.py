@@ -1,0 +1,36 @@
+"""How a network is trained."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from nesbs.settings import Settings
+
+
+class TrainingSettings(Settings):
+    """How a network is trained; the supernet's and the members' settings add to it."""
+
+    epochs: int = Field(50, ge=1)
+    batch_size: int = Field(128, ge=2)
+    learning_rate: float = Field(0.1, gt=0, description="at its highest; falls to 0 by the schedule")
+    schedule: Literal["cosine", "linear"] = Field("cosine", description="how the learning rate falls")
+    warm_up: int = Field(0, ge=0, description="epochs in which the learning rate first rises to its highest")
+    momentum: float = Field(0.9, ge=0, lt=1)
+    nesterov: bool = False
+    weight_decay: float = Field(3e-4, ge=0)
+    clip: float | None = Field(5.0, gt=0, description="largest norm of the gradient (DARTS: 5)")
+    crop: int = Field(4, ge=0, description="shift images by up to so many pixels")
+    flip: bool = Field(True, description="mirror images half the time")
+    cutout: int = Field(0, ge=0, description="cover a square of so many pixels a side (DARTS: 16)")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "float32", description="of convolutions; auto is bfloat16 on a GPU that has it"
+    )
+
+    def lower_precision(self, device: torch.device) -> bool:
+        """Whether convolutions run in bfloat16 on a device."""
+        if self.precision == "auto":
+            return device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return self.precision == "bfloat16"
