@@ -80,7 +80,9 @@ def test_members_side_by_side_are_members_one_by_one(split):
             [architecture] * 3,
             split,
             together=together,
-            on_epoch=lambda index, epoch, together=together: heard[together].update({(index, epoch.number): epoch.loss}),
+            on_epoch=lambda index, epoch, together=together: heard[together].update(
+                {(index, epoch.number): epoch.loss}
+            ),
             **settings,
         )
         for together in (1, 3)

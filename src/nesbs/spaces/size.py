@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 
 import torch
@@ -31,7 +32,8 @@ def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
     >>> multiply_adds(member, (3, 32, 32))
     7783040
     """
-    shapes = copy.deepcopy(member).to("meta").eval()
+    there = next(member.parameters()).device.type == "meta"
+    shapes = (member if there else copy.deepcopy(member).to("meta")).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         shapes(torch.empty(1, *image, device="meta"))
     return int(counter.get_total_flops()) // 2
@@ -45,12 +47,14 @@ def widest(network: Callable[[int], Member], image: tuple[int, int, int], limit:
             member = network(channels)
         return multiply_adds(member, image)
 
-    if cost(step) >= limit:
-        raise NesbsError(f"members.multiply_adds={limit} is too few: {step} channels need {cost(step)}")
-    low, high = step, 2 * step  # in channels: low is under the limit
-    while cost(high) < limit:
-        low, high = high, 2 * high
-    while high - low > step:
-        middle = (low + high) // (2 * step) * step
-        low, high = (middle, high) if cost(middle) < limit else (low, middle)
-    return low
+    # Every layer's cost is a multiple of its width or of the product of two widths: a·C² + b·C.
+    one, two = cost(step), cost(2 * step)
+    a, b = (two - 2 * one) / (2 * step**2), (4 * one - two) / (2 * step)
+    chosen = max(step, int((math.sqrt(b * b + 4 * a * limit) - b) / (2 * a)) // step * step)
+    while chosen > step and cost(chosen) >= limit:
+        chosen -= step
+    while cost(chosen + step) < limit:
+        chosen += step
+    if chosen == step and one >= limit:
+        raise NesbsError(f"members.multiply_adds={limit} is too few: {step} channels need {one}")
+    return chosen

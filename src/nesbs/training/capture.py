@@ -58,7 +58,8 @@ class CapturedStep:
         optimiser.zero_grad(set_to_none=True)
         self._graph = torch.cuda.CUDAGraph()
         # Other members may be training beside this one: their streams are none of the recording's business.
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+        # On the stream of the warm-up, whose scratch memory for matrix products is then this step's alone.
+        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
             self._loss = step(self._inputs)
         with torch.no_grad():
             for tensor, value in zip(state, before, strict=True):
