@@ -15,6 +15,7 @@ ORDER = [
         "evaluation",
         "config",
         "folders",
+        "given",
         "checks",
         "stages",
         "runs",

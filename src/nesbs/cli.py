@@ -15,6 +15,7 @@ from nesbs import files, folders
 from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
 from nesbs.data import DATASETS, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
+from nesbs.given import given_training, refuse_without_effect
 from nesbs.progress import Bars, Lines
 from nesbs.report import cells_as_text, draw_cells, scores_as_text, write_report
 from nesbs.runs import Run
@@ -97,15 +98,57 @@ def search(
 
 @app.command()
 def train(
-    run: RunFolder, seed: Seed = None, device: Device = "auto", quiet: Quiet = False, debug: Debug = False
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run folder with a finished search.")] = None,
+    zoo_name: Annotated[
+        str | None, typer.Option("--zoo", metavar="NAME", help="Train this published cell (nesbs zoo).")
+    ] = None,
+    texts: Annotated[
+        list[str] | None, typer.Option("--architecture", metavar="TEXT", help="Train this one; may be repeated.")
+    ] = None,
+    size: Annotated[int | None, typer.Option("--size", metavar="N", min=1, help="Members of one architecture.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="NAME|PATH", help="Train on this data set, with its network.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", metavar="RECIPE", help="Network and schedule of this recipe.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="RUN", help="The new run folder.")] = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Train the chosen members from scratch."""
+    """Train members from scratch.
+
+    \b
+    nesbs train RUN: the members that a search chose.
+    nesbs train RUN --data imagenet: the same cells on another data set.
+    nesbs train --zoo darts-v2 --size 3: a deep ensemble of a published cell.
+    nesbs train --architecture '|nor_conv_3x3~0|+…': any architecture, alone or several.
+
+    The last three make a run folder of their own (--out), which evaluate and report take. Network and schedule are
+    those of the recipe DATA-SPACE where there is one, such as imagenet-darts; --recipe names another, --set changes
+    a setting.
+    """
     with _progress(quiet) as progress:
-        work = Run.open(run, device=_device(device), progress=progress, seed=seed)
-        work.require("selection.json", f"nesbs search RECIPE --out {run}")
+        if zoo_name is None and not texts and data is None:
+            if run is None:
+                raise NesbsError("nothing to train: name a RUN, or give --zoo NAME or --architecture TEXT")
+            refuse_without_effect(size=size, recipe=recipe, out=out, changes=changes)
+            work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+            work.require("selection.json", f"nesbs search RECIPE --out {run}")
+        else:
+            chosen, folder = given_training(
+                run, zoo_name=zoo_name, texts=texts, size=size, data=data, recipe=recipe, changes=changes, seed=seed
+            )
+            work = Run.create(out or folder, chosen, device=_device(device), progress=progress)
         work.ensemble()
         if work.recipe.evaluation.uniform:
             work.uniform()
+    if not quiet:
+        print(work.sizes_in_words())
+        print(f"measure them: nesbs evaluate {work.folder}")
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import yaml
 from pydantic import Field
 
 from nesbs import files
-from nesbs.data import DataSettings
+from nesbs.data import DATASETS, DataSettings
 from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import EvaluationSettings
@@ -75,7 +75,11 @@ def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
     >>> load_recipe("toy", ["supernet.epochs=3"], seed=7).supernet.epochs
     3
     """
-    values = parse_yaml(recipe_text(name), name)
+    return _changed(parse_yaml(recipe_text(name), name), changes, top)
+
+
+def _changed(values: dict[str, Any], changes: Iterable[str], top: Mapping[str, Any]) -> Recipe:
+    """The recipe of `values` with `section.name=value` changes and top-level values that are not None."""
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
@@ -83,6 +87,49 @@ def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
         _put(values, key.strip(), _value(key.strip(), text, change))
     values.update({key: value for key, value in top.items() if value is not None})
     return Recipe.of(values)
+
+
+def training_recipe(
+    architectures: Sequence[str],
+    *,
+    space: str,
+    data: str | None = None,
+    size: int | None = None,
+    like: Recipe | None = None,
+    name: str | None = None,
+    changes: Iterable[str] = (),
+    **top: Any,
+) -> Recipe:
+    """A recipe that trains given architectures on a data set, with that data set's network and schedule.
+
+    These are those of the recipe `name`; without one, of the recipe DATA-SPACE where there is such a recipe;
+    else of `like`, the run the architectures come from; else of cifar10-SPACE. Without `data` the recipe's own
+    data set is taken. `size` copies are trained of a single architecture.
+
+    >>> recipe = training_recipe(["darts-v2"], space="darts", data="imagenet", size=3)
+    >>> recipe.members.stem, recipe.ensemble.size, recipe.data.name
+    ('imagenet', 3, 'imagenet')
+    """
+    known = f"{data}-{space}"
+    source = name or (known if known in recipe_names() else None)
+    if source is None and like is not None:
+        values = like.model_dump(mode="json")
+        values["data"] = {"size": like.data.size} if data not in DATASETS else {}
+    else:
+        source = source or f"cifar10-{space}"
+        values = parse_yaml(recipe_text(source), source)
+    values.setdefault("space", {})["name"] = space
+    if data is not None:
+        values.setdefault("data", {})["name"] = data
+    values["ensemble"] = {
+        **(like.ensemble.model_dump(mode="json") if like is not None else values.get("ensemble", {})),
+        "architectures": list(architectures),
+        "size": size or len(architectures),
+    }
+    values["evaluation"] = {**values.get("evaluation", {}), "uniform": False}
+    if like is not None:
+        values["seed"] = like.seed
+    return _changed(values, changes, top)
 
 
 def parse_yaml(text: str, source: str) -> dict[str, Any]:

@@ -291,10 +291,21 @@ class Run:
         path.with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
         return list(json.loads(about["losses"]))
 
+    def sizes_in_words(self) -> str:
+        """A line for each trained member: its width, parameters and multiply-adds."""
+        sizes = self.record["stages"]["members"]
+        return "\n".join(
+            f"member {index}: {channels} channels, {count:,} parameters, {cost / 1e6:.1f} million multiply-adds"
+            for index, (channels, count, cost) in enumerate(
+                zip(sizes["channels"], sizes["parameters"], sizes["multiply_adds"], strict=True), start=1
+            )
+        )
+
     def _sizes(self, members: Sequence[Member]) -> dict[str, list[int]]:
-        """Parameters (without the auxiliary tower) and multiply-adds for one image, of every member."""
+        """Width, parameters (without the auxiliary tower) and multiply-adds for one image, of every member."""
         image = (self.data.train.channels, *self.data.train.size)
         return {
+            "channels": [member.network.channels for member in members],
             "parameters": [parameters(member) for member in members],
             "multiply_adds": [multiply_adds(member, image) for member in members],
         }

@@ -26,11 +26,13 @@ def context(recipe: Record, record: Record, posterior: Record, selection: Record
         "space": space,
         "sampler": selection.get("sampler") or mapping(recipe.get("sampler")).get("name"),
     }
-    curves = learning_curves(stages)
+    given = selection.get("sampler") == "given"  # architectures that nobody had to search
+    curves = learning_curves(stages, given)
     members = chosen_cells(space, selection)
     judged = rounds(selection)
     search, selected = mapping(recipe.get("search")), mapping(stages.get("selection"))
     return {
+        "given": given,
         "names": {key: str(name) for key, name in names.items() if name},
         "missing": missing(recipe, record, posterior, selection, metrics, uniform_wanted),
         "headline": headline(metrics),
@@ -47,7 +49,7 @@ def context(recipe: Record, record: Record, posterior: Record, selection: Record
         "disagreement": disagreement(metrics),
         "curves": curves,
         "updates": update_tables(stages),
-        "stages": stage_rows(stages, uniform_wanted),
+        "stages": stage_rows(stages, uniform_wanted, given),
         "total_seconds": sum(
             stage["seconds"] for stage in map(mapping, stages.values()) if words.is_number(stage.get("seconds"))
         ),

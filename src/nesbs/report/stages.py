@@ -26,11 +26,12 @@ def missing(
 ) -> list[tuple[str, str]]:
     """The parts that are not there, in the order they are made: (what, command that makes it)."""
     stages = mapping(record.get("stages"))
+    given = selection.get("sampler") == "given"
     parts = [
         ("the resolved recipe (recipe.yaml)", SEARCH, recipe),
         ("the record of versions, times and memory (record.json)", SEARCH, record),
-        ("the supernet's training", SEARCH, mapping(stages.get("supernet")).get("losses")),
-        ("the posterior (posterior.json)", SEARCH, posterior),
+        ("the supernet's training", SEARCH, given or mapping(stages.get("supernet")).get("losses")),
+        ("the posterior (posterior.json)", SEARCH, given or posterior),
         ("the choice of architectures (selection.json)", SEARCH, selection),
         ("the members' training", TRAIN, mapping(stages.get("members")).get("losses")),
         ("the measures on the test images (metrics.json)", EVALUATE, metrics),
@@ -39,15 +40,19 @@ def missing(
     return [(what, command) for what, command, there in parts if not there]
 
 
-def learning_curves(stages: Record) -> list[dict[str, Any]]:
-    """Charts of what was recorded while stages ran, each with what to run where there is none."""
+def learning_curves(stages: Record, given: bool = False) -> list[dict[str, Any]]:
+    """Charts of what was recorded while stages ran, each with what to run where there is none.
+
+    A run whose architectures were `given` has members alone.
+    """
     supernet = sequence(mapping(stages.get("supernet")).get("losses"))
     entropies = sequence(mapping(stages.get("posterior")).get("entropies"))
-    shown = [
+    searched = [
         _curve("Supernet", "epoch", "mean training loss", [("supernet", supernet)], SEARCH),
         _curve("Posterior", "step", "entropy in nats", [("posterior", entropies)], SEARCH),
-        _curve("Members", "epoch", "mean training loss", _histories(stages, "members"), TRAIN),
     ]
+    members = _curve("Members", "epoch", "mean training loss", _histories(stages, "members"), TRAIN)
+    shown = [members] if given else [*searched, members]
     if "uniform" in stages:
         uniform = _histories(stages, "uniform")
         shown.append(_curve("Uniform-random members", "epoch", "mean training loss", uniform, EVALUATE))
@@ -84,20 +89,25 @@ def update_tables(stages: Record) -> list[dict[str, Any]]:
     return [{"choices": choices, "rows": rows} for choices, rows in groups.items()]
 
 
-def stage_rows(stages: Record, uniform_wanted: bool) -> list[dict[str, Any]]:
-    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run."""
+def stage_rows(stages: Record, uniform_wanted: bool, given: bool = False) -> list[dict[str, Any]]:
+    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run.
+
+    A run whose architectures were `given` has no stage of a search.
+    """
     rows = []
     for name in [*STAGES, *(name for name in stages if name not in STAGES)]:
-        if name == "uniform" and name not in stages and not uniform_wanted:
+        unasked = (name == "uniform" and not uniform_wanted) or (given and STAGES.get(name) == SEARCH)
+        if name not in stages and unasked:
             continue
         stage = mapping(stages.get(name))
+        sizes = stage.get("parameters")  # of one network, or of each member
         command = None if name in stages else STAGES[name]
         rows.append(
             {
                 "name": name,
                 "seconds": stage.get("seconds"),
                 "memory": stage.get("peak_memory"),
-                "parameters": stage.get("parameters"),
+                "parameters": sum(sizes) if isinstance(sizes, list) and all(map(words.is_number, sizes)) else sizes,
                 "command": command,
             }
         )

@@ -124,6 +124,7 @@ class EdgeNetwork(PathNetwork):
     ) -> None:
         super().__init__()
         self.space = space
+        self.channels = channels
         self.drop_paths = (3 * cells, len(space.edges))
         self.normalise = Normalise(in_channels)
         self.stem = nn.Sequential(nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), norm(channels))

@@ -72,6 +72,7 @@ class PathNetwork(nn.Module, ABC):
     """
 
     normalise: Normalise
+    channels: int  # the width its first cells have
     drop_paths: tuple[int, int]  # (cells, edges of a cell): what DropPath can drop
 
     def forward(self, images: Tensor, architecture: Architecture) -> Tensor:

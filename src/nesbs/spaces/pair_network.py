@@ -125,6 +125,7 @@ class PairNetwork(PathNetwork):
         if cells < 3:  # the first two would both be reduction cells
             raise NesbsError(f"space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}")
         self.space = space
+        self.channels = channels
         self.drop_paths = (cells, 2 * space.nodes)
         self.normalise = Normalise(design.in_channels)
         if design.stem == "imagenet":
