@@ -95,6 +95,22 @@ def test_one_path_equals_the_mixture_with_its_gates(make, random):
 
 
 @pytest.mark.parametrize("make", SPACES)
+@pytest.mark.parametrize("affine", [False, True])
+def test_many_paths_at_once_are_the_paths_one_by_one(make, affine, random):
+    space = make()
+    supernet = space.supernet(classes=5, in_channels=1, channels=4, cells=3, affine=affine)
+    images = torch.rand(6, 1, 8, 8, generator=random)
+    drawn = space.sample(12, generator=random)
+    if "none" in space.operations:
+        drawn.append(space.architecture([0] * len(space.variables)))  # nothing reaches the output
+    drawn += drawn[:2]
+    many = supernet.many(images, drawn)
+    alone = torch.stack([supernet(images, architecture) for architecture in drawn])
+    torch.testing.assert_close(many, alone, atol=1e-5, rtol=1e-5)
+    assert len(many.detach().unique(dim=0)) > 6  # the paths do differ
+
+
+@pytest.mark.parametrize("make", SPACES)
 def test_a_size_the_space_cannot_take_is_refused(make):
     with pytest.raises(NesbsError, match=r"multiples of 4 and at least 8, found 30×28: set data.size"):
         make().check_images(30, 28)

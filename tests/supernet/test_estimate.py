@@ -67,3 +67,24 @@ def test_predictions_are_computed_once(mini):
 def test_a_dead_architecture_is_estimated_as_a_number(supernet, mini):
     dead = nasbench201().parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|")
     assert Estimator(supernet, mini.search_valid).log_probs([dead]).isfinite().all()
+
+
+def test_many_at_once_are_the_estimates_one_by_one(supernet, mini):
+    # What a GPU does, done here: groups of three go through the supernet together.
+    architectures = nasbench201().sample(7, generator=torch.Generator().manual_seed(3))
+    alone = Estimator(supernet, mini.search_valid, batch_size=32)
+    grouped = Estimator(supernet, mini.search_valid, batch_size=32)
+    for start in range(0, 7, 3):
+        group = architectures[start : start + 3]
+        predicted = grouped._predict(group)
+        for architecture, logits in zip(group, predicted, strict=True):
+            torch.testing.assert_close(logits, alone.logits(architecture), atol=1e-5, rtol=1e-5)
+
+
+def test_preparing_tells_how_many_are_done(supernet, mini):
+    architectures = nasbench201().sample(3, generator=torch.Generator().manual_seed(4))
+    estimator, heard = Estimator(supernet, mini.search_valid, batch_size=32), []
+    estimator.logits(architectures[1])
+    estimator.prepare(architectures, lambda done, total: heard.append((done, total)))
+    assert heard == [(2, 3), (3, 3)]
+    assert len(estimator) == 3

@@ -78,10 +78,7 @@ def estimate(
 ) -> None:
     """Compute the predictions of every architecture among the proposals; `heard` learns how many are done."""
     candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
-    for done, candidate in enumerate(candidates, start=1):
-        estimator.logits(candidate)
-        if heard is not None:
-            heard(done, len(candidates))
+    estimator.prepare(candidates, heard)
 
 
 def _tuned(

@@ -158,8 +158,13 @@ def fit_posterior(
     @torch.no_grad()
     def log_likelihood(architectures: Sequence[Architecture], step: int) -> Tensor:
         images, labels = batch(step)
-        values = {a: -F.cross_entropy(supernet(images, a), labels) for a in dict.fromkeys(architectures)}
-        return torch.stack([values[a] for a in architectures]).cpu()
+        distinct = list(dict.fromkeys(architectures))
+        if images.device.type == "cuda":
+            logits = supernet.many(images, distinct)
+        else:
+            logits = torch.stack([supernet(images, architecture) for architecture in distinct])
+        values = dict(zip(distinct, [-F.cross_entropy(one, labels) for one in logits], strict=True))
+        return torch.stack([values[architecture] for architecture in architectures]).cpu()
 
     def relaxed(gates: Tensor, step: int) -> Tensor:
         images, labels = batch(step)

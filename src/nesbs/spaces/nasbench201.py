@@ -18,6 +18,7 @@ from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
 from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork, Stem
 from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
+from nesbs.spaces.sharing import Shared
 from nesbs.spaces.space import Space
 
 
@@ -143,6 +144,16 @@ class EdgeNetwork(PathNetwork):
             images, lambda position, cell, x: cell.path([x], live, None if drop is None else drop[position])
         ), None
 
+    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """Run many paths at once."""
+        live = [self.space.live(architecture)[0] for architecture in architectures]
+        x = Shared.same(self.stem(self.normalise(images)), len(live))
+        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
+            for cell in stage:  # type: ignore[attr-defined]
+                x = _or_zeros(cell.paths([x], live)[-1], x)
+            x = x if reduction is None else x.apply(reduction)
+        return x.apply(self._classify).expanded()
+
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
         operations = self.space.operations
@@ -156,6 +167,9 @@ class EdgeNetwork(PathNetwork):
                 last = states(next(position), cell, x)[-1]
                 x = torch.zeros_like(x) if last is None else last  # nothing arrived
             x = x if reduction is None else reduction(x)
+        return self._classify(x)
+
+    def _classify(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.last(x).mean((2, 3)))
         return logits
 
@@ -163,6 +177,14 @@ class EdgeNetwork(PathNetwork):
 def _build(width: int, norm: Norm) -> Callable[[str, int], nn.Module]:
     """Makes an operation of a given width, whatever the edge."""
     return lambda op, _: operation(op, width, 1, norm)
+
+
+def _or_zeros(state: Shared, x: Shared) -> Shared:
+    """A state with zeros where nothing arrives."""
+    if None not in state.rows:
+        return state
+    values = torch.cat([state.values, torch.zeros_like(x.values[:1])])
+    return Shared(values, tuple(len(values) - 1 if row is None else row for row in state.rows))
 
 
 class Reduction(nn.Module):

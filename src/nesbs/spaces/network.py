@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Architecture, Cell
 from nesbs.spaces.operations import Identity, Normalise
+from nesbs.spaces.sharing import Shared, along_edge, combine
 
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
 Stem = Literal["cifar", "imagenet"]  # how a network begins: at the images' size, or at an eighth of it
@@ -47,6 +50,29 @@ class ChoiceCell(nn.Module):
             states.append(total)
         return states
 
+    def paths(self, inputs: list[Shared], live_cells: Sequence[Cell]) -> list[Shared]:
+        """`path` for many choices at once, one live part for each architecture."""
+        states = list(inputs)
+        for target in range(len(inputs), len(inputs) + len(live_cells[0])):
+            wanted: dict[tuple[int, str], list[int]] = {}  # (source, operation) → the rows that meet it
+            for number, cell in enumerate(live_cells):
+                for op, source in cell[target - len(inputs)]:
+                    row = states[source].rows[number]
+                    assert row is not None  # live edges carry something
+                    wanted.setdefault((source, op), []).append(row)
+            done = {
+                (source, op): along_edge(self.edges[f"{target}_{source}"][op], states[source], rows)  # type: ignore[index]
+                for (source, op), rows in wanted.items()
+            }
+            arriving = []
+            for number, cell in enumerate(live_cells):
+                node = [(op, source, states[source].rows[number]) for op, source in cell[target - len(inputs)]]
+                edges = [((source, op), *done[source, op], row) for op, source, row in node]
+                arriving.append([(name, values, places[row]) for name, values, places, row in edges])  # type: ignore[index]
+            values, rows = combine(arriving, sum_in_order)
+            states.append(Shared(inputs[0].values[:0] if values is None else values, rows))
+        return states
+
     def mixture(self, inputs: list[Tensor], gates: Tensor, operations: Sequence[str]) -> list[Tensor | None]:
         """All states of the cell with every operation weighted: gates (edges, operations)."""
         states: list[Tensor | None] = list(inputs)
@@ -62,6 +88,11 @@ class ChoiceCell(nn.Module):
             states.append(total)
             target += 1
         return states
+
+
+def sum_in_order(values: list[Tensor]) -> Tensor:
+    """The sum, from the first to the last, as a path adds up."""
+    return functools.reduce(operator.add, values)
 
 
 class PathNetwork(nn.Module, ABC):
@@ -87,6 +118,10 @@ class PathNetwork(nn.Module, ABC):
 
         `drop` (cells, edges, batch) multiplies what each edge of each cell carries (DropPath).
         """
+
+    @abstractmethod
+    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """`forward` of many architectures at once: logits (architectures, batch, classes)."""
 
     @abstractmethod
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from nesbs.errors import NesbsError
 from nesbs.spaces.architecture import Architecture
 from nesbs.spaces.network import ChoiceCell, Edges, PathNetwork, Stem
 from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, ReluConvNorm
+from nesbs.spaces.sharing import Shared, combine
 
 if TYPE_CHECKING:
     from nesbs.spaces.darts import PairSpace
@@ -159,6 +160,25 @@ class PairNetwork(PathNetwork):
             return cell.path(inputs, live[int(cell.reduces)], None if drop is None else drop[position])
 
         return self._run(images, states)
+
+    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """Run many paths at once."""
+        live = [self.space.live(architecture) for architecture in architectures]
+        stem = self.stem(self.normalise(images))
+        states = stem if isinstance(stem, tuple) else (stem, stem)
+        before_last, last = (Shared.same(state, len(live)) for state in states)
+        for cell in self.cells:
+            assert isinstance(cell, PairCell)
+            cells = [both[int(cell.reduces)] for both in live]
+            nodes = cell.paths([before_last.apply(cell.first), last.apply(cell.second)], cells)[2:]
+            arriving = [
+                [(place, node.values, row) for place, node in enumerate(nodes) if (row := node.rows[i]) is not None]
+                for i in range(len(live))
+            ]
+            values, rows = combine(arriving, lambda parts: torch.cat(parts, 2))
+            assert values is not None
+            before_last, last = last, Shared(values, rows)
+        return last.apply(lambda state: self.head(state.mean((2, 3)))).expanded()
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""

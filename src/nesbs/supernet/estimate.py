@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch import Tensor
 from nesbs.data import Split
 from nesbs.spaces import Architecture
 from nesbs.supernet.train import Supernet
+
+AT_ONCE = 2**14  # images times architectures that go through the supernet together on a GPU
 
 
 class Estimator:
@@ -33,20 +35,45 @@ class Estimator:
     def __len__(self) -> int:
         return len(self._cache)
 
-    @torch.no_grad()
     def logits(self, architecture: Architecture) -> Tensor:
         """Predictions for the split's images in their own order: (images, classes)."""
-        if architecture not in self._cache:
-            self.supernet.eval()
-            parts = [self.supernet(self.split.pixels(index), architecture) for index in self._batches]
-            predicted = torch.cat(parts)[: len(self.split)]
-            logits = torch.empty_like(predicted)
-            logits[self._order] = predicted
-            self._cache[architecture] = logits
+        self.prepare([architecture])
         return self._cache[architecture]
+
+    @torch.no_grad()
+    def prepare(self, architectures: Sequence[Architecture], heard: Callable[[int, int], None] | None = None) -> None:
+        """Compute the predictions of several architectures; `heard` learns how many are done.
+
+        On a GPU many go through the supernet at once, which share what they have in common.
+        """
+        missing = [architecture for architecture in dict.fromkeys(architectures) if architecture not in self._cache]
+        size = len(self._batches[0])
+        at_once = max(1, AT_ONCE // size) if self.split.device.type == "cuda" else 1
+        done = len(architectures) - len(missing)
+        for start in range(0, len(missing), at_once):
+            group = missing[start : start + at_once]
+            for architecture, logits in zip(group, self._predict(group), strict=True):
+                self._cache[architecture] = logits
+            done += len(group)
+            if heard is not None:
+                heard(done, len(architectures))
+
+    def _predict(self, group: Sequence[Architecture]) -> Tensor:
+        """Predictions for the split's images in their own order: (architectures, images, classes)."""
+        self.supernet.eval()
+        parts = []
+        for index in self._batches:
+            images = self.split.pixels(index)
+            alone = len(group) == 1
+            parts.append(self.supernet(images, group[0])[None] if alone else self.supernet.many(images, group))
+        predicted = torch.cat(parts, 1)[:, : len(self.split)]
+        logits = torch.empty_like(predicted)
+        logits[:, self._order] = predicted
+        return logits
 
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
         """Log-probabilities of several: (architectures, images, classes)."""
+        self.prepare(architectures)
         return torch.stack([self.logits(architecture) for architecture in architectures]).log_softmax(-1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch.nn.functional as F
@@ -39,6 +39,10 @@ class Supernet(nn.Module):
         """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
         logits: Tensor = self.network(images, architecture)
         return logits
+
+    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """Logits (architectures, batch, classes) of many architectures at once."""
+        return self.network.many(images, architectures)
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
