@@ -16,7 +16,7 @@ from nesbs.data import Split
 from nesbs.errors import NesbsError
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture, Member, Space, Stem, named_architecture, widest
-from nesbs.training import Batch, Epoch, Training, TrainingSettings, place, side_by_side, training
+from nesbs.training import Batch, CapturedStep, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
 
 
 class EnsembleSettings(Settings):
@@ -207,6 +207,9 @@ def member_training(
         kept = torch.rand(*member.network.drop_paths, images, generator=random, device=random.device) >= share
         return kept / (1 - share)
 
+    def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
+        return CapturedStep(step, batch, member, optimiser)
+
     return training(
         member,
         split,
@@ -215,7 +218,7 @@ def member_training(
         seed=seed,
         purpose=("member", name),
         noise=drop if settings.drop_path > 0 else None,
-        capture=settings.capture,
+        record=record if settings.capture else None,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )

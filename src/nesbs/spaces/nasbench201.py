@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
-from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork, Stem
+from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork, Stem, Wire, Wiring
 from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
 from nesbs.spaces.sharing import Shared
 from nesbs.spaces.space import Space
@@ -113,6 +113,8 @@ class EdgeSpace(Space):
 class EdgeNetwork(PathNetwork):
     """Stem, three stages of `cells` cells, residual reductions between them, head."""
 
+    space: EdgeSpace
+
     def __init__(
         self,
         space: EdgeSpace,
@@ -144,6 +146,23 @@ class EdgeNetwork(PathNetwork):
             images, lambda position, cell, x: cell.path([x], live, None if drop is None else drop[position])
         ), None
 
+    def wiring(self) -> Wiring:
+        """A cell's last node is the next cell's first."""
+        wires, last, number = [Wire(nn.Sequential(self.normalise, self.stem), "images", "0.0")], "0.0", 0
+        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
+            for cell in stage:  # type: ignore[attr-defined]
+                first = last
+
+                def name(node: int, first: str = first, number: int = number) -> str:
+                    return first if node == 0 else f"{number}.{node}"
+
+                wires += cell.wires(0, name)
+                last, number = name(self.space.nodes - 1), number + 1
+            if reduction is not None:
+                wires.append(Wire(reduction, last, f"{number}.0"))
+                last = f"{number}.0"
+        return Wiring(tuple(wires), {}, last)
+
     def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
         """Run many paths at once."""
         live = [self.space.live(architecture)[0] for architecture in architectures]
@@ -152,7 +171,7 @@ class EdgeNetwork(PathNetwork):
             for cell in stage:  # type: ignore[attr-defined]
                 x = _or_zeros(cell.paths([x], live)[-1], x)
             x = x if reduction is None else x.apply(reduction)
-        return x.apply(self._classify).expanded()
+        return x.apply(self.classify).expanded()
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
@@ -167,10 +186,11 @@ class EdgeNetwork(PathNetwork):
                 last = states(next(position), cell, x)[-1]
                 x = torch.zeros_like(x) if last is None else last  # nothing arrived
             x = x if reduction is None else reduction(x)
-        return self._classify(x)
+        return self.classify(x)
 
-    def _classify(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.last(x).mean((2, 3)))
+    def classify(self, state: Tensor) -> Tensor:
+        """BatchNorm, ReLU, global pooling, the linear head."""
+        logits: Tensor = self.head(self.last(state).mean((2, 3)))
         return logits
 
 

@@ -6,7 +6,8 @@ import functools
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor, nn
 
@@ -14,8 +15,36 @@ from nesbs.spaces.architecture import Architecture, Cell
 from nesbs.spaces.operations import Identity, Normalise
 from nesbs.spaces.sharing import Shared, along_edge, combine
 
+if TYPE_CHECKING:
+    from nesbs.spaces.space import Space
+
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
 Stem = Literal["cifar", "imagenet"]  # how a network begins: at the images' size, or at an eighth of it
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A part of a network: state `target` receives what `module` makes of state `source`, added to the rest.
+
+    `choice` (kind of cell, target node, source node, operation) says which architectures use it, None that all do.
+    """
+
+    module: nn.Module
+    source: str
+    target: str
+    choice: tuple[int, int, int, str] | None = None
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A whole network as wires in the order they run; `parts` are states that lie side by side in another.
+
+    A part is (the state it lies in, its place, how many there are), along the channels.
+    """
+
+    wires: tuple[Wire, ...]
+    parts: Mapping[str, tuple[str, int, int]]
+    last: str  # the state that is classified
 
 
 class ChoiceCell(nn.Module):
@@ -49,6 +78,15 @@ class ChoiceCell(nn.Module):
                 total = out if total is None else total + out
             states.append(total)
         return states
+
+    def wires(self, kind: int, name: Callable[[int], str]) -> list[Wire]:
+        """Every operation on every edge; `name` tells what the cell's states are called."""
+        return [
+            Wire(module, name(int(source)), name(int(target)), (kind, int(target), int(source), op))
+            for edge, operations in self.edges.items()
+            for target, source in [edge.split("_")]
+            for op, module in operations.items()  # type: ignore[operator]
+        ]
 
     def paths(self, inputs: list[Shared], live_cells: Sequence[Cell]) -> list[Shared]:
         """`path` for many choices at once, one live part for each architecture."""
@@ -102,6 +140,7 @@ class PathNetwork(nn.Module, ABC):
     stored on it.
     """
 
+    space: Space
     normalise: Normalise
     channels: int  # the width its first cells have
     drop_paths: tuple[int, int]  # (cells, edges of a cell): what DropPath can drop
@@ -118,6 +157,14 @@ class PathNetwork(nn.Module, ABC):
 
         `drop` (cells, edges, batch) multiplies what each edge of each cell carries (DropPath).
         """
+
+    @abstractmethod
+    def wiring(self) -> Wiring:
+        """The network as wires from the state `images` to the one that `classify` takes."""
+
+    @abstractmethod
+    def classify(self, state: Tensor) -> Tensor:
+        """Logits (batch, classes) from the last state."""
 
     @abstractmethod
     def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError
 from nesbs.spaces.architecture import Architecture
-from nesbs.spaces.network import ChoiceCell, Edges, PathNetwork, Stem
+from nesbs.spaces.network import ChoiceCell, Edges, PathNetwork, Stem, Wire, Wiring
 from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, ReluConvNorm
 from nesbs.spaces.sharing import Shared, combine
 
@@ -113,6 +113,8 @@ class AuxiliaryTower(nn.Module):
 class PairNetwork(PathNetwork):
     """Stem, cells in a row, global pooling, head; perhaps an auxiliary tower."""
 
+    space: PairSpace
+
     def __init__(
         self,
         space: PairSpace,
@@ -161,6 +163,24 @@ class PairNetwork(PathNetwork):
 
         return self._run(images, states)
 
+    def classify(self, state: Tensor) -> Tensor:
+        """Global pooling, the linear head."""
+        logits: Tensor = self.head(state.mean((2, 3)))
+        return logits
+
+    def wiring(self) -> Wiring:
+        """A cell's nodes lie side by side in its output, which the two cells after it take."""
+        wires = [Wire(nn.Sequential(self.normalise, self.stem), "images", "stem")]
+        parts: dict[str, tuple[str, int, int]] = {}
+        before_last = last = "stem"
+        for number, cell in enumerate(self.cells):
+            assert isinstance(cell, PairCell)
+            wires += [Wire(cell.first, before_last, f"{number}.0"), Wire(cell.second, last, f"{number}.1")]
+            wires += cell.wires(int(cell.reduces), f"{number}.{{}}".format)
+            before_last, last = last, f"{number}.out"
+            parts.update({f"{number}.{2 + node}": (last, node, self.space.nodes) for node in range(self.space.nodes)})
+        return Wiring(tuple(wires), parts, last)
+
     def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
         """Run many paths at once."""
         live = [self.space.live(architecture) for architecture in architectures]
@@ -178,7 +198,7 @@ class PairNetwork(PathNetwork):
             values, rows = combine(arriving, lambda parts: torch.cat(parts, 2))
             assert values is not None
             before_last, last = last, Shared(values, rows)
-        return last.apply(lambda state: self.head(state.mean((2, 3)))).expanded()
+        return last.apply(self.classify).expanded()
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
@@ -198,4 +218,4 @@ class PairNetwork(PathNetwork):
             before_last, last = last, torch.cat(nodes, 1)
             if position == self.tower_after and self.auxiliary is not None and self.training:
                 auxiliary = self.auxiliary(last)
-        return self.head(last.mean((2, 3))), auxiliary
+        return self.classify(last), auxiliary

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
-from nesbs.training import Batch, Epoch, TrainingSettings, place, train
+from nesbs.supernet.recorded import RecordedPaths
+from nesbs.training import Batch, Epoch, Step, TrainingSettings, place, train
 
 
 class SupernetSettings(TrainingSettings):
@@ -22,6 +24,7 @@ class SupernetSettings(TrainingSettings):
     channels: int | None = Field(None, ge=1, description="width; by default the space's own")
     partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
+    record: bool = Field(True, description="on a GPU, record each operation once and replay those of a step")
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
 
@@ -100,6 +103,9 @@ def train_supernet(
     def loss(batch: Batch) -> Tensor:
         return F.cross_entropy(supernet(batch.images, paths[batch.epoch][batch.step]), batch.labels)
 
+    def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
+        return RecordedPaths(supernet.network, lambda now: paths[now.epoch][now.step], batch, chosen, optimiser)
+
     supernet.losses = train(
         supernet,
         split,
@@ -107,6 +113,7 @@ def train_supernet(
         chosen,
         seed=seed,
         purpose=("supernet",),
+        record=record if chosen.record else None,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )

@@ -21,12 +21,14 @@ from nesbs.errors import NesbsError
 from nesbs.rng import generator
 from nesbs.spaces.operations import Normalise
 from nesbs.training import checkpoint as checkpoints
-from nesbs.training.capture import Batch, CapturedStep
+from nesbs.training.capture import Batch
 from nesbs.training.schedule import learning_rate
 from nesbs.training.settings import TrainingSettings
 
 Loss = Callable[[Batch], Tensor]  # of one batch, a scalar
 Noise = Callable[[int, int, torch.Generator], Tensor]  # (epoch, images, generator) → what a loss needs at random
+Step = Callable[[Batch], Tensor]  # trains on one batch; its loss
+Record = Callable[[Step, Batch, torch.optim.SGD], Step]  # (plain step, an example, optimiser) → a faster one
 Training = Generator[None, None, list[float]]  # stops after every step; its value is the mean loss of every epoch
 
 
@@ -49,7 +51,7 @@ def train(
     seed: int,
     purpose: tuple[str | int, ...],
     noise: Noise | None = None,
-    capture: bool = False,
+    record: Record | None = None,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> list[float]:
@@ -58,8 +60,8 @@ def train(
     Parameters a step's loss does not reach are left alone by it: no gradient, no decay, no momentum.
     `purpose` names the training in its random streams and in errors. With a `checkpoint` path the state
     is kept there after every epoch, and training goes on from it where it exists; removing it when the
-    result is safe is the caller's part. `capture` replays one recorded step on a GPU; the loss must then do
-    the same work every time, and take what is random in it from `noise`.
+    result is safe is the caller's part. `record` makes the step that a GPU runs instead of the plain one (see
+    `CapturedStep`); what is random in the loss must then come from `noise`.
     """
     [history] = side_by_side(
         [
@@ -71,7 +73,7 @@ def train(
                 seed=seed,
                 purpose=purpose,
                 noise=noise,
-                capture=capture,
+                record=record,
                 checkpoint=checkpoint,
                 on_epoch=on_epoch,
             )
@@ -114,7 +116,7 @@ def training(
     seed: int,
     purpose: tuple[str | int, ...],
     noise: Noise | None = None,
-    capture: bool = False,
+    record: Record | None = None,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
@@ -150,7 +152,7 @@ def training(
         return value.detach()
 
     steps = steps_per_epoch(split, settings.batch_size)
-    run: Callable[[Batch], Tensor] | None = None if capture and on_gpu else step
+    run: Step | None = step if record is None or not on_gpu else None
     module.train()
     for epoch in range(len(history), settings.epochs):
         started = time.perf_counter()
@@ -174,7 +176,8 @@ def training(
             else:
                 optimiser.param_groups[0]["lr"] = now
             if run is None:
-                run = CapturedStep(step, batch, module, optimiser)
+                assert record is not None
+                run = record(step, batch, optimiser)
             losses[number] = run(batch)
             yield
         _check_finite(losses, module, purpose, epoch, checkpoint)

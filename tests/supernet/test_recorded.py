@@ -1,0 +1,114 @@
+"""The recorded step against the plain one: the same losses and weights, and only what is in use changes."""
+
+import pytest
+import torch
+from contracts import SPACES
+
+from nesbs.ensemble import MemberSettings
+from nesbs.rng import generator
+from nesbs.supernet.recorded import RecordedPaths
+from nesbs.supernet.train import SupernetSettings, build_supernet, draw_paths
+from nesbs.training import Batch
+
+
+def settings_of(**more):
+    return SupernetSettings.of({"cells": 3, "channels": 4, "batch_size": 16, "learning_rate": 0.05, **more})
+
+
+def plain_step(supernet, batch, path, optimiser, settings):
+    optimiser.zero_grad(set_to_none=True)
+    loss = torch.nn.functional.cross_entropy(supernet(batch.images, path), batch.labels)
+    loss.backward()
+    if settings.clip is not None:
+        reached = [p for p in supernet.parameters() if p.grad is not None]
+        torch.nn.utils.clip_grad_norm_(reached, settings.clip)
+    optimiser.step()
+    return loss.detach()
+
+
+def sgd(supernet, settings):
+    return torch.optim.SGD(
+        supernet.parameters(),
+        lr=settings.learning_rate,
+        momentum=settings.momentum,
+        nesterov=settings.nesterov,
+        weight_decay=settings.weight_decay,
+    )
+
+
+@pytest.mark.parametrize("make", SPACES)
+@pytest.mark.parametrize("more", [{}, {"nesterov": True, "clip": 0.5, "affine": True}], ids=["plain", "clipped"])
+def test_twenty_steps_give_the_plain_steps_losses_and_weights(make, more, noise):
+    space = make()
+    if space.name == "darts" and not more:
+        more = {"partial": 2}
+    settings = settings_of(**more)
+    split = noise.search_train
+    paths = draw_paths(space, 20, seed=0, epoch=0, skip_dead=False)
+    if "none" in space.operations:
+        paths[5] = space.architecture([0] * len(space.variables))  # nothing reaches the output
+    # In double precision, so that rounding, which batches of sixteen 8×8 images magnify, has no part in it.
+    supernets = [build_supernet(space, split, settings, seed=0).double() for _ in range(2)]
+    optimisers = [sgd(supernet, settings) for supernet in supernets]
+    recorded, losses = None, []
+    for step, path in enumerate(paths):
+        index = torch.randperm(len(split), generator=generator(0, step))[:16]
+        batch = Batch(split.pixels(index).double(), split.labels[index], 0, step)
+        for optimiser in optimisers:
+            optimiser.param_groups[0]["lr"] = 0.05 / (step + 1)
+        if recorded is None:
+            recorded = RecordedPaths(supernets[1].network, lambda b: paths[b.step], batch, settings, optimisers[1])
+        plain = plain_step(supernets[0], batch, path, optimisers[0], settings)
+        losses.append((float(plain), float(recorded(batch))))
+    one, two = zip(*losses, strict=True)
+    assert two == pytest.approx(one, rel=1e-9)
+    for (name, weight), other in zip(supernets[0].named_parameters(), supernets[1].parameters(), strict=True):
+        torch.testing.assert_close(weight, other, atol=1e-9, rtol=1e-7, msg=name)
+    for weight, other in zip(supernets[0].parameters(), supernets[1].parameters(), strict=True):
+        plain = optimisers[0].state[weight].get("momentum_buffer")
+        kept = optimisers[1].state[other]["momentum_buffer"]
+        torch.testing.assert_close(torch.zeros_like(weight) if plain is None else plain, kept, atol=1e-9, rtol=1e-7)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_only_what_the_path_uses_changes_bit_for_bit(make, noise):
+    space, settings = make(), settings_of(weight_decay=0.1)
+    split = noise.search_train
+    supernet = build_supernet(space, split, settings, seed=0)
+    plain = build_supernet(space, split, settings, seed=0)
+    [path] = draw_paths(space, 1, seed=3, epoch=0, skip_dead=True)
+    batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
+    before = {name: weight.detach().clone() for name, weight in supernet.named_parameters()}
+    RecordedPaths(supernet.network, lambda b: path, batch, settings, sgd(supernet, settings))(batch)
+    plain_step(plain, batch, path, sgd(plain, settings), settings)
+    changed = {name for name, weight in supernet.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {name for name, weight in plain.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed
+    assert changed != set(before)
+
+
+def test_momentum_from_a_checkpoint_is_taken_over(noise):
+    space, settings = SPACES[0](), settings_of()
+    split = noise.search_train
+    supernet = build_supernet(space, split, settings, seed=0)
+    optimiser = sgd(supernet, settings)
+    for weight in supernet.parameters():
+        optimiser.state[weight]["momentum_buffer"] = torch.full_like(weight, 7.0)
+    batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
+    recorded = RecordedPaths(supernet.network, lambda b: next(iter(space)), batch, settings, optimiser)
+    assert all(bool((optimiser.state[w]["momentum_buffer"] == 7).all()) for w in supernet.parameters())
+    assert recorded._parameters.momentum.unique().tolist() == [7.0]
+
+
+def test_low_precision_stays_close(noise):
+    space, settings = SPACES[1](), settings_of(precision="bfloat16")
+    assert not MemberSettings(precision="float32").lower_precision(torch.device("cpu"))
+    split = noise.search_train
+    losses = []
+    for chosen in (settings, settings_of()):
+        supernet = build_supernet(space, split, chosen, seed=0)
+        paths = draw_paths(space, 5, seed=0, epoch=0, skip_dead=True)
+        batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
+        recorded = RecordedPaths(supernet.network, lambda b: paths[b.step], batch, chosen, sgd(supernet, chosen))  # noqa: B023
+        losses.append([float(recorded(Batch(batch.images, batch.labels, 0, step))) for step in range(5)])
+    assert losses[0] == pytest.approx(losses[1], rel=0.03)
