@@ -62,14 +62,32 @@ class State:
     gradient: Tensor
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How tensors of four axes lie in a long vector: as they are, or with their second axis last."""
+
+    channels_last: bool
+
+    def flat(self, tensor: Tensor) -> Tensor:
+        """The numbers of a tensor in a row."""
+        return (tensor.permute(0, 2, 3, 1) if self.channels_last and tensor.ndim == 4 else tensor).flatten()
+
+    def view(self, row: Tensor, shape: torch.Size) -> Tensor:
+        """A row of numbers seen as a tensor."""
+        if not self.channels_last or len(shape) != 4:
+            return row.view(shape)
+        first, second, *rest = shape
+        return row.view(first, *rest, second).permute(0, 3, 1, 2)
+
+
 class Parameters:
     """A network's parameters, their gradients and momentum as one vector each; the network sees views of them."""
 
-    def __init__(self, network: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    def __init__(self, network: nn.Module, optimiser: torch.optim.Optimizer, layout: Layout) -> None:
         self.parameters = list(network.parameters())
         self.place = {parameter: number for number, parameter in enumerate(self.parameters)}
         sizes = [parameter.numel() for parameter in self.parameters]
-        self.values = torch.cat([parameter.detach().contiguous().flatten() for parameter in self.parameters])
+        self.values = torch.cat([layout.flat(parameter.detach()) for parameter in self.parameters])
         self.gradients = torch.zeros_like(self.values)
         self.momentum = torch.zeros_like(self.values)
         counts = torch.tensor(sizes, device=self.values.device)
@@ -84,10 +102,10 @@ class Parameters:
         ):
             kept = optimiser.state[parameter].get("momentum_buffer")
             if kept is not None:
-                momentum.copy_(kept.contiguous().flatten())
-            parameter.data = value.view(parameter.shape)
-            optimiser.state[parameter]["momentum_buffer"] = momentum.view(parameter.shape)
-            self.gradient.append(gradient.view(parameter.shape))
+                momentum.copy_(layout.flat(kept))
+            parameter.data = layout.view(value, parameter.shape)
+            optimiser.state[parameter]["momentum_buffer"] = layout.view(momentum, parameter.shape)
+            self.gradient.append(layout.view(gradient, parameter.shape))
 
 
 class RecordedPaths:
@@ -112,7 +130,9 @@ class RecordedPaths:
         self._images, self._labels = batch.images.clone(), batch.labels.clone()
         wiring = network.wiring()
         self._wires, self._last = wiring.wires, wiring.last
-        self._parameters = Parameters(network, optimiser)
+        # In low precision convolutions are fast with channels last.
+        self._layout = Layout(channels_last=self._lower)
+        self._parameters = Parameters(network, optimiser, self._layout)
         rate = optimiser.param_groups[0]["lr"]
         self._rate = rate if isinstance(rate, Tensor) else None
         self._optimiser = optimiser
@@ -175,7 +195,7 @@ class RecordedPaths:
         memory = torch.zeros(2, sum(sizes), dtype=dtype, device=self._images.device)
         self._memory = memory
         states = {
-            name: State(value.view(shapes[name]), gradient.view(shapes[name]))
+            name: State(self._layout.view(value, shapes[name]), self._layout.view(gradient, shapes[name]))
             for name, value, gradient in zip(kept, memory[0].split(sizes), memory[1].split(sizes), strict=True)
         }
         for name, (whole, place, count) in parts.items():

@@ -14,7 +14,7 @@ from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.supernet.recorded import RecordedPaths
-from nesbs.training import Batch, Epoch, Step, TrainingSettings, place, train
+from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
 
 
 class SupernetSettings(TrainingSettings):
@@ -96,29 +96,47 @@ def train_supernet(
     """
     chosen = SupernetSettings.of(settings)
     supernet = build_supernet(space, split, chosen, seed=seed)
-    steps = steps_per_epoch(split, chosen.batch_size)
     # Drawn ahead: the draws of an epoch depend on seed and epoch alone.
+    steps = steps_per_epoch(split, chosen.batch_size)
     paths = [draw_paths(space, steps, seed=seed, epoch=e, skip_dead=chosen.skip_dead) for e in range(chosen.epochs)]
+    trained = supernet_training(supernet, split, chosen, paths, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
+    [supernet.losses] = side_by_side([trained])
+    supernet.updates = count_updates(space, [path for epoch in paths for path in epoch])
+    return supernet
+
+
+def supernet_training(
+    supernet: Supernet,
+    split: Split,
+    settings: SupernetSettings,
+    paths: Sequence[Sequence[Architecture]],
+    *,
+    seed: int,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Training:
+    """The training of a supernet, step by step, along `paths`: for each epoch the architecture of every step."""
+
+    def path(batch: Batch) -> Architecture:
+        return paths[batch.epoch][batch.step]
 
     def loss(batch: Batch) -> Tensor:
-        return F.cross_entropy(supernet(batch.images, paths[batch.epoch][batch.step]), batch.labels)
+        return F.cross_entropy(supernet(batch.images, path(batch)), batch.labels)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        return RecordedPaths(supernet.network, lambda now: paths[now.epoch][now.step], batch, chosen, optimiser)
+        return RecordedPaths(supernet.network, path, batch, settings, optimiser)
 
-    supernet.losses = train(
+    return training(
         supernet,
         split,
         loss,
-        chosen,
+        settings,
         seed=seed,
         purpose=("supernet",),
-        record=record if chosen.record else None,
+        record=record if settings.record else None,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )
-    supernet.updates = count_updates(space, [path for epoch in paths for path in epoch])
-    return supernet
 
 
 def draw_paths(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool) -> list[Architecture]:
