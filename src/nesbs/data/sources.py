@@ -109,16 +109,18 @@ def _load(settings: DataSettings) -> tuple[Split, Split]:
 
 def _fashion_mini() -> tuple[Split, Split]:
     train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
-    return tuple(Split(s.images, s.labels, FASHION_CLASSES, s.mean, s.std) for s in (train, test))  # type: ignore[return-value]
+    return tuple(Split(s.stored, s.labels, FASHION_CLASSES, s.mean, s.std) for s in (train, test))  # type: ignore[return-value]
 
 
 def _resize(split: Split, size: int) -> Split:
     if split.size == (size, size):
         return split
-    resized = torch.nn.functional.interpolate(
-        split.images.float(), (size, size), mode="bilinear", antialias=True, align_corners=False
-    )
-    images = resized.round_().clamp_(0, 255).to(torch.uint8)
+    images = torch.empty(len(split), split.channels, size, size, dtype=torch.uint8)
+    for part in torch.arange(len(split)).split(1000):  # floats take four times the room: a few images at a time
+        resized = torch.nn.functional.interpolate(
+            split.bytes(part).float(), (size, size), mode="bilinear", antialias=True, align_corners=False
+        )
+        images[part] = resized.round_().clamp_(0, 255).to(torch.uint8)
     return Split(images, split.labels, split.class_names, split.mean, split.std)
 
 
@@ -126,4 +128,4 @@ def _limit(split: Split, count: int) -> Split:
     """A random part with every class in proportion."""
     if count >= len(split):
         return split
-    return split.subset(stratified(split.labels, 1 - count / len(split), seed=0)[0])
+    return split.subset(stratified(split.labels, 1 - count / len(split), seed=0)[0]).compact()
