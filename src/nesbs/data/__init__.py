@@ -1,7 +1,8 @@
 """What comes in: named data sets, image folders, `.npz` files; batches that live on the device; the 70/30 split."""
 
 from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
-from nesbs.data.sources import DATASETS, DataSettings, load_dataset
+from nesbs.data.settings import DATASETS, DataSettings
+from nesbs.data.sources import load_dataset
 from nesbs.data.split import Dataset, Split, stratified
 
 __all__ = [

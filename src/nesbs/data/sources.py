@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from pydantic import Field
 
 from nesbs.data.arrays import load_npz
-from nesbs.data.cifar import FOLDER, load_cifar10
+from nesbs.data.cifar import CIFAR10, CIFAR100, load_cifar
 from nesbs.data.folder import load_folder
+from nesbs.data.imagenet16 import load_imagenet16
+from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.split import Dataset, Split, stratified
 from nesbs.errors import NesbsError, did_you_mean
-from nesbs.settings import Settings
 
 FASHION_CLASSES = (
     "T-shirt/top",
@@ -28,45 +27,7 @@ FASHION_CLASSES = (
     "ankle boot",
 )
 
-
-@dataclass(frozen=True)
-class Named:
-    """A data set known by name: what it is and what it needs."""
-
-    about: str
-    needs_root: bool
-
-
-DATASETS = {
-    "fashion-mini": Named(
-        "part of Fashion-MNIST, 6,000 + 2,000 grey images 28×28, 10 classes; inside the package", False
-    ),
-    "cifar10": Named(
-        f"CIFAR-10, 50,000 + 10,000 colour images 32×32, 10 classes; needs data.root with {FOLDER}/", True
-    ),
-}
-
-
-class DataSettings(Settings):
-    """What comes in (recipe section `data`)."""
-
-    name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
-    root: str | None = Field(None, description="the folder that holds a named data set's own folder")
-    size: int | None = Field(None, ge=8, description="resize images to this many pixels a side")
-    valid_fraction: float = Field(0.3, gt=0, lt=1, description="held out from the supernet (paper, app. B.2)")
-    split_seed: int = Field(0, ge=0, description="which images those are; the same for all seeds of a comparison")
-    train_limit: int | None = Field(None, ge=2, description="use about so many training images")
-    test_limit: int | None = Field(None, ge=1, description="use about so many test images")
-
-    def resolved(self) -> DataSettings:
-        """The same with whole paths, so that a run can go on from another folder."""
-
-        def whole(path: str) -> str:
-            return str(Path(path).expanduser().resolve())
-
-        named = self.name in DATASETS
-        root = None if self.root is None else whole(self.root)
-        return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})
+CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
 def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None = None, **settings: object) -> Dataset:
@@ -94,11 +55,15 @@ def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None =
 
 def _load(settings: DataSettings) -> tuple[Split, Split]:
     if settings.name in DATASETS:
-        if not DATASETS[settings.name].needs_root:
+        needs = DATASETS[settings.name].needs
+        if needs is None:
             return _fashion_mini()
         if settings.root is None:
-            raise NesbsError(f"data set {settings.name} needs data.root: the folder that holds {FOLDER}")
-        return load_cifar10(Path(settings.root).expanduser())
+            raise NesbsError(f"data set {settings.name} needs data.root: the folder that holds {needs}")
+        root = Path(settings.root).expanduser()
+        if settings.name in CIFAR:
+            return load_cifar(CIFAR[settings.name], root)
+        return load_folder(root, 224) if settings.name == "imagenet" else load_imagenet16(root)
     path = Path(settings.name).expanduser()
     if path.is_dir():
         return load_folder(path, settings.size)
