@@ -4,6 +4,7 @@ import pickle
 import struct
 
 import numpy as np
+from PIL import Image
 
 CIFAR_TRAIN = [f"data_batch_{number}" for number in range(1, 6)]
 
@@ -90,3 +91,14 @@ def write_imagenet16(root, count=40, dump=python3_pickle):
         labels = (np.arange(count) * 10 + number) % 1000 + 1
         (folder / name).write_bytes(dump({"data": pixels, "labels": labels.tolist()}))
     return folder
+
+
+def write_folder(root, classes=("ant", "bee"), count=10, size=(10, 10), mode="RGB"):
+    """A folder of random images, `count` a class, `size` (width, height)."""
+    g = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            pixels = g.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+            Image.fromarray(pixels).convert(mode).save(root / name / f"{i}.png")
+    return root

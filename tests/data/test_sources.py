@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from data.layouts import write_folder
 from PIL import Image
 
 from nesbs.data import load_dataset, stratified
@@ -20,16 +21,6 @@ def write_npz(path, **changes):
     arrays.update(changes)
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
-
-
-def write_folder(root, classes=("ant", "bee"), count=10, size=(10, 10), mode="RGB"):
-    g = np.random.default_rng(0)
-    for name in classes:
-        (root / name).mkdir(parents=True)
-        for i in range(count):
-            pixels = g.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-            Image.fromarray(pixels).convert(mode).save(root / name / f"{i}.png")
-    return root
 
 
 def test_fashion_mini_is_whole_and_balanced():

@@ -8,7 +8,7 @@ import torch
 
 from nesbs.data.arrays import load_npz
 from nesbs.data.cifar import CIFAR10, CIFAR100, load_cifar
-from nesbs.data.folder import load_folder
+from nesbs.data.folder import load_folder, load_imagenet
 from nesbs.data.imagenet16 import load_imagenet16
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.split import Dataset, Split, stratified
@@ -34,15 +34,15 @@ def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None =
     """Load a data set by name, from a folder of images or from an `.npz` file.
 
     `root` is the parent of a named data set's own folder (of `cifar-10-batches-bin` and the like). The
-    other settings are those of the recipe's section `data`: `size`, `valid_fraction`, `split_seed`,
-    `train_limit`, `test_limit`.
+    other settings are those of the recipe's section `data`: `size`, `resize`, `valid_fraction`, `split_seed`,
+    `train_limit`, `test_limit`, `stream`, `memory_limit`, `workers`, `random_crop`, `broken_limit`.
 
     >>> data = load_dataset("fashion-mini")
     >>> data.train.images.shape, len(data.search_train), len(data.search_valid)
     (torch.Size([6000, 1, 28, 28]), 4200, 1800)
     """
     chosen = DataSettings.of({"name": str(name), "root": None if root is None else str(root), **settings})
-    train, test = _load(chosen)
+    train, test, broken = _load(chosen)
     if chosen.size is not None:
         train, test = _resize(train, chosen.size), _resize(test, chosen.size)
     if chosen.train_limit:
@@ -50,26 +50,41 @@ def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None =
     if chosen.test_limit:
         test = _limit(test, chosen.test_limit)
     short = chosen.name if chosen.name in DATASETS else Path(chosen.name).name
-    return Dataset(short, train, test, chosen.valid_fraction, chosen.split_seed)
+    return Dataset(short, train, test, chosen.valid_fraction, chosen.split_seed, broken)
 
 
-def _load(settings: DataSettings) -> tuple[Split, Split]:
-    if settings.name in DATASETS:
-        needs = DATASETS[settings.name].needs
-        if needs is None:
-            return _fashion_mini()
-        if settings.root is None:
-            raise NesbsError(f"data set {settings.name} needs data.root: the folder that holds {needs}")
-        root = Path(settings.root).expanduser()
-        if settings.name in CIFAR:
-            return load_cifar(CIFAR[settings.name], root)
-        return load_folder(root, 224) if settings.name == "imagenet" else load_imagenet16(root)
+def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
+    if settings.name == "imagenet":
+        return load_imagenet(_root(settings), settings)
     path = Path(settings.name).expanduser()
-    if path.is_dir():
-        return load_folder(path, settings.size)
+    if settings.name not in DATASETS and path.is_dir():
+        return load_folder(path, settings)
+    train, test = _whole(settings, path)
+    if settings.stream == "always" or settings.random_crop:
+        key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
+        raise NesbsError(f"{key} is for folders of images and imagenet; {settings.name} is kept in memory")
+    return train, test, ()
+
+
+def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
+    """A data set that is read into memory as it is."""
+    if settings.name == "fashion-mini":
+        return _fashion_mini()
+    if settings.name in CIFAR:
+        return load_cifar(CIFAR[settings.name], _root(settings))
+    if settings.name == "imagenet16-120":
+        return load_imagenet16(_root(settings))
     if path.suffix == ".npz" or path.is_file():
         return load_npz(path)
     raise NesbsError(f"no data set, folder or .npz file {settings.name}: {did_you_mean(settings.name, DATASETS)}")
+
+
+def _root(settings: DataSettings) -> Path:
+    if settings.root is None:
+        raise NesbsError(
+            f"data set {settings.name} needs data.root: the folder that holds {DATASETS[settings.name].needs}"
+        )
+    return Path(settings.root).expanduser()
 
 
 def _fashion_mini() -> tuple[Split, Split]:

@@ -1,4 +1,4 @@
-"""Labelled images that live on a device as bytes, and a data set's four parts."""
+"""Labelled images that live on a device as bytes or stay in their files, and a data set's four parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError
 from nesbs.rng import generator
 
@@ -17,13 +18,14 @@ class Split:
     """Labelled images: `stored` (stored images, channels, height, width) uint8, `labels` (images,) int64.
 
     A part of a split is a view: it shares `stored` and keeps in `index` (images,) which of them are its own,
-    so the parts of a data set cost no memory beyond the data set. Read images with `pixels` or `bytes`.
+    so the parts of a data set cost no memory beyond the data set. Read images with `pixels` or `bytes`: where
+    `stored` is `FileImages` they are in their files.
 
     `mean` and `std` (channels,) are those of the data set's training images in [0, 1]; a network trained on
     the split takes them over, since normalisation belongs to the model.
     """
 
-    stored: Tensor
+    stored: Tensor | FileImages
     labels: Tensor
     class_names: tuple[str, ...]
     mean: Tensor
@@ -54,6 +56,11 @@ class Split:
         return self.stored.shape[2], self.stored.shape[3]
 
     @property
+    def streamed(self) -> bool:
+        """Whether images are read from their files each time."""
+        return isinstance(self.stored, FileImages)
+
+    @property
     def device(self) -> torch.device:
         """Where the images live, and so where work on them is done."""
         return self.stored.device
@@ -75,8 +82,10 @@ class Split:
         return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
 
     def compact(self) -> Split:
-        """The same images with storage of their own, for a part that outlives the whole."""
-        return self if self.index is None else replace(self, stored=self.bytes(), index=None)
+        """The same images with storage of their own, for a part that outlives the whole (files have theirs)."""
+        if self.index is None or self.streamed:
+            return self
+        return replace(self, stored=self.bytes(), index=None)
 
     def bytes(self, index: Tensor | slice = slice(None)) -> Tensor:
         """Images as they are stored, (images, channels, height, width) uint8."""
@@ -100,6 +109,7 @@ class Dataset:
     test: Split
     valid_fraction: float = 0.3  # paper, app. B.2
     split_seed: int = 0
+    broken: tuple[str, ...] = ()  # images that were left out: file and reason
 
     @cached_property
     def search_train(self) -> Split:
@@ -151,19 +161,23 @@ def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, T
 
 
 def make_split(
-    images: Tensor,
+    images: Tensor | FileImages,
     labels: Tensor,
     class_names: tuple[str, ...],
     *,
     source: str,
     like: Split | None = None,
+    known: tuple[Tensor, Tensor] | None = None,
 ) -> Split:
-    """Check images and labels that came from outside and make a `Split`; `like` lends its mean and deviation."""
-    if images.ndim != 4 or images.dtype != torch.uint8:
+    """Check images and labels that came from outside and make a `Split`.
+
+    Mean and deviation are `known`, or those of the split that it is `like`, or counted.
+    """
+    if isinstance(images, Tensor) and (images.ndim != 4 or images.dtype != torch.uint8):
         raise NesbsError(f"{source}: images must be bytes of 3 or 4 axes, found {images.dtype} {tuple(images.shape)}")
     if len(images) != len(labels):
         raise NesbsError(f"{source}: {len(images)} images but {len(labels)} labels")
-    if images.numel() == 0:
+    if images.shape.numel() == 0:
         raise NesbsError(f"{source}: no images")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= len(class_names):
@@ -177,7 +191,9 @@ def make_split(
                 f"{source}: images are {tuple(images.shape[1:])}, the training images {tuple(like.stored.shape[1:])}"
             )
         return Split(images, labels, class_names, like.mean, like.std)
-    return Split(images, labels, class_names, *channel_statistics(images))
+    if known is None:
+        known = channel_statistics(images if isinstance(images, Tensor) else images[:])
+    return Split(images, labels, class_names, *known)
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
