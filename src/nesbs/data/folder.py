@@ -153,15 +153,21 @@ def _like(train: Part, test: Part) -> Part:
 def _readable(part: Part, broken: Broken, workers: int) -> tuple[Part, list[tuple[int, bool]]]:
     """The files whose header can be read, and each one's shorter side and whether it is grey."""
 
-    def seen(file: str) -> tuple[int, bool] | str:
-        try:
-            return look(file)
-        except NesbsError as error:
-            return str(error)
+    def seen(files: list[str]) -> list[tuple[int, bool] | str]:
+        return [_look(file) for file in files]
 
+    # Many files a task: handing over a single one would cost more than looking at it.
+    tasks = [part.files[start : start + 256] for start in range(0, len(part.files), 256)]
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        answers = list(pool.map(seen, part.files))
+        answers = [answer for some in pool.map(seen, tasks) for answer in some]
     return _kept(part, answers, broken), [answer for answer in answers if not isinstance(answer, str)]
+
+
+def _look(file: str) -> tuple[int, bool] | str:
+    try:
+        return look(file)
+    except NesbsError as error:
+        return str(error)
 
 
 def _kept(part: Part, answers: Sequence[object], broken: Broken, *, every_class: bool = True) -> Part:
