@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from data.layouts import write_cifar10, write_folder
 from test_config import load_recipe
 from test_runs import TINY
 
@@ -201,6 +202,54 @@ def test_lists(capsys):
     assert "fashion-mini" in capsys.readouterr().out
     assert call("datasets", "fashion-mini") == 0
     assert "ankle boot\n    600 training, 200 test" in capsys.readouterr().out
+
+
+def test_datasets_says_what_is_needed_and_what_is_there(tmp_path, capsys):
+    assert call("datasets") == 0
+    out = capsys.readouterr().out
+    assert "imagenet16-120\n" in out
+    assert "needs in data.root: cifar-100-binary/ or cifar-100-python/" in out
+    folder = write_folder(tmp_path / "mine", count=10)
+    (folder / "ant" / "4.png").write_text("not an image")
+    assert call("datasets", folder) == 0
+    out = capsys.readouterr().out
+    assert "mine: 15 training and 4 test images, 12×12\nchannels 3, mean 0." in out
+    assert f"kept in memory: {19 * 3 * 144:,} bytes\nant\n    7 training, 2 test\nbee\n    8 training, 2 test" in out
+    assert "1 images are left out:\n" in out
+    assert "4.png cannot be read as an image (cannot identify" in out
+    assert call("datasets", folder, "--set", "data.broken_limit=0") == 2
+    assert "more than data.broken_limit=0" in capsys.readouterr().err
+    assert call("datasets", folder, "--set", "data.stream=always", "--set", "data.size=16") == 0
+    out = capsys.readouterr().out
+    assert "16×16" in out
+    assert f"in memory they would be {19 * 3 * 256:,} bytes" in out
+    assert call("datasets", folder, "--set", "data.streams=always") == 2
+    assert "did you mean data.stream?" in capsys.readouterr().err
+
+
+def test_datasets_of_a_streamed_set_reads_a_sample(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("nesbs.data.folder.SAMPLE", 6)
+    monkeypatch.setattr("nesbs.data.describing.SAMPLE", 6)
+    write_folder(tmp_path / "train", count=10)
+    write_folder(tmp_path / "val", count=2)
+    assert call("datasets", tmp_path, "--set", "data.stream=always", "--set", "data.workers=2") == 0
+    out = capsys.readouterr().out
+    assert "(of 6 training images)\nstreamed from their files by 2 processes" in out
+    assert call("datasets", "imagenet", "--root", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "imagenet: 20 training and 4 test images, 224×224" in out
+    assert "deviation 0.2290, 0.2240, 0.2250 (as published)" in out
+    assert "training sees random parts" in out
+
+
+def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
+    assert call("datasets", "cifar10", "--download") == 2
+    assert "--download needs --root FOLDER" in capsys.readouterr().err
+    assert call("datasets", "imagenet", "--root", tmp_path, "--download") == 2
+    assert "image-net.org" in capsys.readouterr().err
+    monkeypatch.setattr("nesbs.cli.download", lambda name, root: write_cifar10(root))
+    assert call("datasets", "cifar10", "--root", tmp_path, "--download") == 0
+    assert "cifar10: 20 training and 4 test images, 32×32" in capsys.readouterr().out
 
 
 def test_every_command_takes_the_common_options(capsys):

@@ -12,8 +12,8 @@ import torch
 import typer
 
 from nesbs import files, folders
-from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
-from nesbs.data import DATASETS, load_dataset
+from nesbs.config import Recipe, apply_changes, described_keys, load_recipe, recipe_names, recipe_text
+from nesbs.data import DATASETS, describe, download, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.given import given_training, refuse_without_effect
 from nesbs.progress import Bars, Lines
@@ -213,6 +213,8 @@ def recipes(
 def datasets(
     path: Annotated[str | None, typer.Argument(metavar="NAME|PATH", help="Load this one and count it.")] = None,
     root: Annotated[str | None, typer.Option("--root", metavar="FOLDER", help="The recipe's data.root.")] = None,
+    changes: Changes = None,
+    fetch: Annotated[bool, typer.Option("--download", help="Fetch CIFAR into --root first.")] = False,
     seed: Seed = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -221,16 +223,17 @@ def datasets(
     """The named data sets; with a name or a path, its content."""
     if path is None:
         for name, known in DATASETS.items():
-            print(f"{name}\n    {known.about}")
+            print(f"{name}\n    {known.about}" + (f"\n    needs in data.root: {known.needs}" if known.needs else ""))
         print("A folder of images (a sub-folder a class) or an .npz file works in place of a name.")
         return
-    data = load_dataset(path, root=root)
-    height, width = data.train.size
-    print(f"{data.name}: {len(data.train)} training and {len(data.test)} test images, {height}×{width}")
-    print(f"channels {data.train.channels}, mean {_numbers(data.train.mean)}, deviation {_numbers(data.train.std)}")
-    for label, name in enumerate(data.train.class_names):
-        counts = [int((split.labels == label).sum()) for split in (data.train, data.test)]
-        print(f"{name}\n    {counts[0]} training, {counts[1]} test")
+    values = {"data": {"name": path, "root": root}}
+    apply_changes(values, changes or [])
+    settings = Recipe.of(values).data
+    if fetch:
+        if settings.root is None:
+            raise NesbsError("--download needs --root FOLDER: where to put the data set")
+        download(settings.name, Path(settings.root).expanduser())
+    print(describe(load_dataset(**settings.model_dump())))
 
 
 @app.command(name="zoo")
@@ -327,7 +330,3 @@ def _device(name: str) -> str:
 
 def _duplicates(count: int) -> str:
     return "no member is chosen twice" if count == 0 else f"{count} members are copies of another member"
-
-
-def _numbers(values: torch.Tensor) -> str:
-    return ", ".join(f"{value:.4f}" for value in values.tolist())

@@ -80,13 +80,24 @@ def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
 
 def _changed(values: dict[str, Any], changes: Iterable[str], top: Mapping[str, Any]) -> Recipe:
     """The recipe of `values` with `section.name=value` changes and top-level values that are not None."""
+    apply_changes(values, changes)
+    values.update({key: value for key, value in top.items() if value is not None})
+    return Recipe.of(values)
+
+
+def apply_changes(values: dict[str, Any], changes: Iterable[str]) -> None:
+    """Put `section.name=value` changes, as `--set` takes them, into a recipe's mapping.
+
+    >>> values = {"data": {"name": "cifar10"}}
+    >>> apply_changes(values, ["data.size=24"])
+    >>> values
+    {'data': {'name': 'cifar10', 'size': 24}}
+    """
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise NesbsError(f"--set takes section.name=value, found {change!r}")
         _put(values, key.strip(), _value(key.strip(), text, change))
-    values.update({key: value for key, value in top.items() if value is not None})
-    return Recipe.of(values)
 
 
 def training_recipe(

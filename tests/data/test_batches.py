@@ -74,3 +74,24 @@ def test_cutout_covers_one_square_of_mean_colour_anywhere(random):
 def test_batches_cut_out_with_the_data_sets_mean(noise, random):
     [(images, _)] = batches(noise.train, 64, generator=random, cutout=20)
     assert torch.equal(images, noise.train.mean.expand_as(images))
+
+
+def test_a_part_of_a_split_is_a_view(noise):
+    train = noise.train
+    part = train.subset(torch.tensor([5, 2, 9, 5]))
+    assert part.stored is train.stored
+    assert torch.equal(part.images, train.stored[[5, 2, 9, 5]])
+    assert part.labels.tolist() == train.labels[[5, 2, 9, 5]].tolist()
+    assert torch.equal(part.pixels(slice(1, 3)), train.pixels(torch.tensor([2, 9])))
+    again = part.subset(torch.tensor([2, 0]))  # a view of a view
+    assert torch.equal(again.images, train.stored[[9, 5]])
+    assert noise.search_train.stored is noise.search_valid.stored is train.stored
+    own = again.compact()
+    assert own.index is None
+    assert torch.equal(own.stored, again.images)
+
+
+def test_moving_a_part_moves_all_of_it(noise):
+    moved = noise.search_train.to("meta")
+    assert {getattr(moved, name).device.type for name in ("stored", "labels", "mean", "std", "index")} == {"meta"}
+    assert len(moved) == len(noise.search_train)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from data.layouts import write_folder
 from PIL import Image
 
 from nesbs.data import load_dataset, stratified
-from nesbs.data.cifar import RECORD
 from nesbs.errors import NesbsError
 
 
@@ -21,16 +21,6 @@ def write_npz(path, **changes):
     arrays.update(changes)
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
-
-
-def write_folder(root, classes=("ant", "bee"), count=10, size=(10, 10), mode="RGB"):
-    g = np.random.default_rng(0)
-    for name in classes:
-        (root / name).mkdir(parents=True)
-        for i in range(count):
-            pixels = g.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-            Image.fromarray(pixels).convert(mode).save(root / name / f"{i}.png")
-    return root
 
 
 def test_fashion_mini_is_whole_and_balanced():
@@ -198,38 +188,3 @@ def test_a_folder_without_readable_images_is_refused(tmp_path):
 def test_one_image_a_class_cannot_be_split(tmp_path):
     with pytest.raises(NesbsError, match="too few images to hold some out"):
         load_dataset(write_folder(tmp_path, count=1))
-
-
-def write_cifar(root, count=4):
-    folder = root / "cifar-10-batches-bin"
-    folder.mkdir()
-    g = np.random.default_rng(0)
-    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
-        records = g.integers(0, 256, (count, RECORD), dtype=np.uint8)
-        records[:, 0] = np.arange(count) % 10
-        (folder / name).write_bytes(records.tobytes())
-    return folder
-
-
-def test_cifar10_in_the_official_layout(tmp_path):
-    folder = write_cifar(tmp_path)
-    data = load_dataset("cifar10", root=tmp_path)
-    assert data.train.images.shape == (20, 3, 32, 32)
-    assert data.train.class_names[6] == "frog"
-    second = np.frombuffer((folder / "data_batch_1.bin").read_bytes(), np.uint8)[RECORD:]
-    assert data.train.labels[1] == second[0]
-    assert data.train.images[1, 2, 0, 5] == second[1 + 2 * 1024 + 5]  # blue plane, first row
-
-
-def test_a_broken_cifar10_is_refused(tmp_path):
-    with pytest.raises(NesbsError, match=r"needs data\.root"):
-        load_dataset("cifar10")
-    with pytest.raises(NesbsError, match="has no folder cifar-10-batches-bin"):
-        load_dataset("cifar10", root=tmp_path)
-    folder = write_cifar(tmp_path)
-    (folder / "data_batch_3.bin").write_bytes(b"abc")
-    with pytest.raises(NesbsError, match=r"data_batch_3\.bin is 3 bytes long, not a multiple of 3073"):
-        load_dataset("cifar10", root=tmp_path)
-    (folder / "data_batch_3.bin").unlink()
-    with pytest.raises(NesbsError, match=r"there is no file .*data_batch_3\.bin"):
-        load_dataset("cifar10", root=tmp_path)

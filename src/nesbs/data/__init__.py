@@ -1,7 +1,10 @@
 """What comes in: named data sets, image folders, `.npz` files; batches that live on the device; the 70/30 split."""
 
 from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
-from nesbs.data.sources import DATASETS, DataSettings, load_dataset
+from nesbs.data.describing import describe
+from nesbs.data.fetching import download
+from nesbs.data.settings import DATASETS, DataSettings
+from nesbs.data.sources import load_dataset
 from nesbs.data.split import Dataset, Split, stratified
 
 __all__ = [
@@ -12,6 +15,8 @@ __all__ = [
     "augment",
     "batches",
     "cut_out",
+    "describe",
+    "download",
     "load_dataset",
     "steps_per_epoch",
     "stratified",

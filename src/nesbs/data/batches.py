@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nesbs.data.split import Split
+from nesbs.data.streaming import FileImages
 
 
 def batches(
@@ -16,18 +17,27 @@ def batches(
     """One epoch of shuffled batches: images (batch, channels, height, width) in [0, 1], labels (batch,).
 
     All batches have the same size; what does not fill one waits for the next epoch's shuffle. A split
-    smaller than a batch is one batch. `generator` is on the split's device.
+    smaller than a batch is one batch. `generator` is on the split's device. Streamed images are read ahead by
+    processes; how many there are changes nothing in what comes.
     """
     order = torch.randperm(len(split), generator=generator, device=split.device)
     size = min(batch_size, len(split))
-    for step in range(steps_per_epoch(split, batch_size)):
-        index = order[step * size : (step + 1) * size]
-        images = split.pixels(index)
+    parts = [order[step * size : (step + 1) * size] for step in range(steps_per_epoch(split, batch_size))]
+    for index, stored in zip(parts, _stored(split, parts, generator), strict=True):
+        images = stored.float().div_(255)
         if crop or flip:
             images = augment(images, crop=crop, flip=flip, generator=generator)
         if cutout:
             images = cut_out(images, cutout, fill=split.mean, generator=generator)
         yield images, split.labels[index]
+
+
+def _stored(split: Split, parts: list[Tensor], generator: torch.Generator) -> Iterator[Tensor]:
+    """The images of each part as bytes."""
+    if isinstance(split.stored, FileImages):
+        files = parts if split.index is None else [split.index[part] for part in parts]
+        return split.stored.batches(files, generator=generator)
+    return (split.bytes(part) for part in parts)
 
 
 def steps_per_epoch(split: Split, batch_size: int) -> int:

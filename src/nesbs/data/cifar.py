@@ -1,38 +1,141 @@
-"""CIFAR-10 in its official binary layout: `cifar-10-batches-bin` below `root`."""
+"""CIFAR-10 and CIFAR-100 in both official layouts, binary and Python pickles, below `root`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from nesbs.data.pickles import entry, integers, read_pickle, rows
 from nesbs.data.split import Split, make_split
 from nesbs.errors import NesbsError
 
-FOLDER = "cifar-10-batches-bin"
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-RECORD = 1 + 3 * 32 * 32  # a label byte, then red, green and blue planes
+PIXELS = 3 * 32 * 32  # red, green and blue planes
+Part = tuple[np.ndarray, np.ndarray]  # pixels (images, …) uint8 and labels (images,) int64
+AT_ONCE = 1000  # records of a binary file read at a time, so that a set is never in memory twice
+
+CLASSES_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_FINE_LABELS = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can "
+    "castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin "
+    "elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster "
+    "man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck "
+    "pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk "
+    "skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger "
+    "tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
+)
+CLASSES_100 = tuple(_FINE_LABELS.split())
 
 
-def load_cifar10(root: Path) -> tuple[Split, Split]:
-    """Training (50,000) and test (10,000) part."""
-    folder = root / FOLDER
-    if not folder.is_dir():
-        raise NesbsError(f"{root} has no folder {FOLDER}: unpack the CIFAR-10 binary release there (data.root)")
-    batches = [_read(folder / f"data_batch_{number}.bin") for number in range(1, 6)]
-    images, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
-    train = make_split(images, labels, CLASSES, source=str(folder))
-    return train, make_split(*_read(folder / "test_batch.bin"), CLASSES, source=str(folder), like=train)
+@dataclass(frozen=True)
+class Layout:
+    """Where one of the two sets keeps what, in each of its layouts."""
+
+    title: str
+    classes: tuple[str, ...]
+    binary: str
+    python: str
+    train: tuple[str, ...]
+    test: str
+    label_bytes: int  # before the pixels of a binary record; the last is the label (CIFAR-100: coarse, fine)
+    label_key: str  # in the pickles
 
 
-def _read(path: Path) -> tuple[torch.Tensor, torch.Tensor]:
-    if not path.is_file():
-        raise NesbsError(f"there is no file {path}")
-    blob = np.frombuffer(bytearray(path.read_bytes()), dtype=np.uint8)
-    if len(blob) == 0 or len(blob) % RECORD:
+CIFAR10 = Layout(
+    "CIFAR-10",
+    CLASSES_10,
+    "cifar-10-batches-bin",
+    "cifar-10-batches-py",
+    tuple(f"data_batch_{number}" for number in range(1, 6)),
+    "test_batch",
+    label_bytes=1,
+    label_key="labels",
+)
+CIFAR100 = Layout(
+    "CIFAR-100",
+    CLASSES_100,
+    "cifar-100-binary",
+    "cifar-100-python",
+    ("train",),
+    "test",
+    label_bytes=2,
+    label_key="fine_labels",
+)
+
+
+def load_cifar(layout: Layout, root: Path) -> tuple[Split, Split]:
+    """Training and test part, from whichever layout lies below `root` (the binary one first)."""
+    if (root / layout.binary).is_dir():
+        folder, read = root / layout.binary, _read_binary
+    elif (root / layout.python).is_dir():
+        folder, read = root / layout.python, _read_python
+    else:
         raise NesbsError(
-            f"{path} is {len(blob)} bytes long, not a multiple of {RECORD}: it is cut short, copy it again"
+            f"{root} has no folder {layout.binary} or {layout.python}: unpack a release of {layout.title} there "
+            f"(data.root), or fetch it with `nesbs datasets {layout.title.lower().replace('-', '')} --root {root} "
+            "--download`"
         )
-    records = torch.from_numpy(blob.reshape(-1, RECORD))
-    return records[:, 1:].reshape(-1, 3, 32, 32).contiguous(), records[:, 0].long()
+    train = make_split(*read(layout, folder, layout.train), layout.classes, source=str(folder))
+    return train, make_split(*read(layout, folder, (layout.test,)), layout.classes, source=str(folder), like=train)
+
+
+def _read_binary(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
+    paths = [folder / f"{name}.bin" for name in names]
+    record = layout.label_bytes + PIXELS
+    counts = [_count(path, record) for path in paths]
+
+    def parts() -> Iterator[Part]:
+        for path, count in zip(paths, counts, strict=True):
+            with open(path, "rb") as file:
+                for start in range(0, count, AT_ONCE):
+                    size = min(AT_ONCE, count - start)
+                    records = np.frombuffer(file.read(size * record), dtype=np.uint8).reshape(size, record)
+                    yield records[:, layout.label_bytes :], records[:, layout.label_bytes - 1].astype(np.int64)
+
+    return fill(parts(), sum(counts), (3, 32, 32))
+
+
+def _count(path: Path, record: int) -> int:
+    if not path.is_file():
+        raise NesbsError(f"there is no file {path}: the copy is not whole, unpack the release again")
+    size = path.stat().st_size
+    if size == 0 or size % record:
+        raise NesbsError(f"{path} is {size} bytes long, not a multiple of {record}: it is cut short, copy it again")
+    return size // record
+
+
+def _read_python(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
+    paths = [folder / name for name in names]
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise NesbsError(f"there is no file {missing[0]}: the copy is not whole, unpack the release again")
+    parts = []
+    for path in paths:
+        found = read_pickle(path)
+        data = rows(entry(found, path, "data"), path, "data", PIXELS)
+        labels = integers(entry(found, path, layout.label_key), path, layout.label_key)
+        if len(data) != len(labels) or len(data) == 0:
+            raise NesbsError(f"{path}: {len(data)} images but {len(labels)} labels: copy it again")
+        parts.append((data, labels))
+    return fill(emptying(parts), sum(len(data) for data, _ in parts), (3, 32, 32))
+
+
+def emptying(parts: list[Part]) -> Iterator[Part]:
+    """Take parts out of a list from the front: each is freed as soon as it has been copied."""
+    while parts:
+        yield parts.pop(0)
+
+
+def fill(parts: Iterator[Part], count: int, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Copy parts into tensors made once: images (count, *shape) uint8 and labels (count,)."""
+    images, labels = np.empty((count, *shape), dtype=np.uint8), np.empty(count, dtype=np.int64)
+    done = 0
+    for pixels, known in parts:
+        images[done : done + len(known)] = pixels.reshape(-1, *shape)
+        labels[done : done + len(known)] = known
+        done += len(known)
+    return torch.from_numpy(images), torch.from_numpy(labels)

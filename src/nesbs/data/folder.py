@@ -1,58 +1,102 @@
-"""A folder of images: one sub-folder a class, or `train/` and `test/` of such."""
+"""A folder of images: one sub-folder a class, or `train/` and `test/` of such; ImageNet is one of these."""
 
 from __future__ import annotations
 
-import contextlib
+import os
 import statistics
-import struct
-import zlib
-from collections.abc import Iterator
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from torch import Tensor
 
 from nesbs.data.arrays import TEST_FRACTION
-from nesbs.data.split import Split, make_split, stratified
+from nesbs.data.images import Broken, View, look
+from nesbs.data.settings import DataSettings
+from nesbs.data.split import Split, channel_statistics, make_split, stratified
+from nesbs.data.streaming import FileImages, default_workers
 from nesbs.errors import NesbsError
+from nesbs.rng import generator
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
 LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made for small images
+SAMPLE = 2000  # training images that a streamed folder's mean and deviation are taken from
+IMAGENET_SIDE = 224
+IMAGENET_SHARE = 0.875  # of the shorter side, for testing: 224 of 256
+IMAGENET_STATISTICS = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])  # as published
 
 
-def load_folder(path: Path, size: int | None = None) -> tuple[Split, Split]:
-    """Training and test part of a folder; a folder without `train/` and `test/` (or `val/`) is split for you.
+@dataclass(frozen=True)
+class Part:
+    """The image files of a training or test part: `files` and `labels` (images,), class `names`."""
+
+    source: Path
+    names: tuple[str, ...]
+    files: list[str]
+    labels: Tensor
+
+    def at(self, index: Tensor | Sequence[int]) -> Part:
+        """The files at `index`, in that order."""
+        chosen = torch.as_tensor(index, dtype=torch.int64)
+        return replace(self, files=[self.files[i] for i in chosen.tolist()], labels=self.labels[chosen])
+
+
+def load_folder(
+    path: Path,
+    settings: DataSettings,
+    *,
+    share: float = 1.0,
+    colour: bool = False,
+    known: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Split, Split, tuple[str, ...]]:
+    """Training part, test part and what could not be read; without `test/` (or `val/`) it is split for you.
 
     Images go to `size` × `size`, by default to the multiple of 4 nearest to their median shorter side (at
-    most 64): every search space takes that. Grey images stay grey unless a colour image is among them.
+    most 64): every search space takes that. Grey images stay grey unless a colour image is among them
+    (`colour`: always in colour). Where they are too many to be kept (`data.stream`) they stay in their
+    files; their mean and deviation are then those of 2,000 training images, the same at every start.
     """
-    train_part, test_part = _parts(path)
-    names, train_files = _files(train_part, least=2)
-    test_files: list[tuple[Path, int]] = []
-    if test_part is not None:
-        test_names, found = _files(test_part, least=1)
-        strangers = sorted(set(test_names) - set(names))
-        if strangers:
-            raise NesbsError(f"{test_part}: class {strangers[0]} has no folder in {train_part}")
-        test_files = [(file, names.index(test_names[label])) for file, label in found]
-    looks = [_look(file) for file, _ in train_files + test_files]
-    side = size or min(LARGEST, nearest_multiple(statistics.median(short for short, _ in looks)))
-    mode = "L" if all(grey for _, grey in looks) else "RGB"
+    workers = default_workers() if settings.workers is None else settings.workers
+    train_folder, test_folder = _folders(path)
+    broken = Broken(settings.broken_limit)
+    train, looks = _readable(_listed(train_folder, least=2), broken, workers)
+    if test_folder is not None:
+        test, more = _readable(_like(train, _listed(test_folder, least=1)), broken, workers)
+        looks += more
+    else:
+        rest, held_out = stratified(train.labels, TEST_FRACTION, seed=0)
+        if len(held_out) == 0:
+            raise NesbsError(f"{path}: too few images to hold some out for testing; put at least two in each class")
+        train, test = train.at(rest), train.at(held_out)
+    side = settings.size or min(LARGEST, nearest_multiple(statistics.median(short for short, _ in looks)))
+    grey = not colour and all(grey for _, grey in looks)
+    view = View("L" if grey else "RGB", side, settings.resize, share)
+    needed = len(looks) * view.channels * side * side
+    if settings.stream == "always" or (settings.stream == "auto" and needed > settings.memory_limit * 2**30):
+        return *_streamed(train, test, view, broken, workers, bool(settings.random_crop), known), _said(broken)
+    if settings.random_crop:
+        raise NesbsError(f"{path}: data.random_crop works on streamed images: set data.stream=always")
+    first = _resident(train, view, broken, workers, known=known)
+    return first, _resident(test, view, broken, workers, like=first), _said(broken)
 
-    def arrays(pairs: list[tuple[Path, int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        pixels = np.stack([_read(file, mode, side) for file, _ in pairs])
-        return torch.from_numpy(pixels), torch.tensor([label for _, label in pairs])
 
-    images, labels = arrays(train_files)
-    if test_part is not None:
-        train = make_split(images, labels, names, source=str(train_part))
-        return train, make_split(*arrays(test_files), names, source=str(test_part), like=train)
-    rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
-    if len(held_out) == 0:
-        raise NesbsError(f"{path}: too few images to hold some out for testing; put at least two in each class")
-    train = make_split(images[rest], labels[rest], names, source=str(path))
-    return train, make_split(images[held_out], labels[held_out], names, source=str(path), like=train)
+def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
+    """ImageNet: streamed, in colour, with the published mean and deviation.
+
+    For training a random part of each image is resized, for testing the middle square of 87.5 % of its
+    shorter side.
+    """
+    folders = [folder for folder in (root, root / "imagenet") if (folder / "train").is_dir()]
+    if not folders or not (folders[0] / "val").is_dir():
+        raise NesbsError(f"{root} has no folders train and val (nor imagenet/train and imagenet/val) of ImageNet")
+    changes: dict[str, object] = {"size": settings.size or IMAGENET_SIDE}
+    if settings.stream != "never":
+        changes |= {"stream": "always", "random_crop": settings.random_crop is not False}
+    chosen = settings.model_copy(update=changes)
+    return load_folder(folders[0], chosen, share=IMAGENET_SHARE, colour=True, known=IMAGENET_STATISTICS)
 
 
 def nearest_multiple(side: float, of: int = 4) -> int:
@@ -64,7 +108,7 @@ def nearest_multiple(side: float, of: int = 4) -> int:
     return max(8, int((side + of / 2) // of) * of)
 
 
-def _parts(path: Path) -> tuple[Path, Path | None]:
+def _folders(path: Path) -> tuple[Path, Path | None]:
     """The folders of training and test images: `train/` beside `test/` or `val/`, in any case, or all in one."""
     inside = {entry.name.lower(): entry for entry in path.iterdir() if entry.is_dir()}
     if "train" not in inside:
@@ -73,63 +117,122 @@ def _parts(path: Path) -> tuple[Path, Path | None]:
     return inside["train"], test
 
 
-def _files(root: Path, least: int) -> tuple[tuple[str, ...], list[tuple[Path, int]]]:
-    """Class names and (file, label) of every image, in the order of their names."""
+def _listed(root: Path, least: int) -> Part:
+    """Every image file below `root`, in the order of class and file names."""
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
-    found = {
-        folder.name: sorted(
-            file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS and not file.name.startswith(".")
-        )
-        for folder in folders
-    }
+    found = {folder.name: _files(folder) for folder in folders}
     found = {name: files for name, files in found.items() if files}
     if len(found) < least:
         raise NesbsError(
             f"{root}: needs a sub-folder of images for each class ({least} or more), found "
             + (f"images in {next(iter(found))} alone" if found else "no image")
         )
-    return tuple(found), [(file, label) for label, files in enumerate(found.values()) for file in files]
+    labels = torch.tensor([label for label, files in enumerate(found.values()) for _ in files])
+    return Part(root, tuple(found), [file for files in found.values() for file in files], labels)
 
 
-@contextlib.contextmanager
-def _opened(file: Path) -> Iterator[Image.Image]:
+def _files(folder: Path) -> list[str]:
+    found = [
+        os.path.join(place, name)
+        for place, _, names in os.walk(folder)
+        for name in names
+        if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith(".")
+    ]
+    return sorted(found, key=lambda file: file.split(os.sep))
+
+
+def _like(train: Part, test: Part) -> Part:
+    """The test part with the training part's class names and labels."""
+    strangers = sorted(set(test.names) - set(train.names))
+    if strangers:
+        raise NesbsError(f"{test.source}: class {strangers[0]} has no folder in {train.source}")
+    number = torch.tensor([train.names.index(name) for name in test.names])
+    return replace(test, names=train.names, labels=number[test.labels])
+
+
+def _readable(part: Part, broken: Broken, workers: int) -> tuple[Part, list[tuple[int, bool]]]:
+    """The files whose header can be read, and each one's shorter side and whether it is grey."""
+
+    def seen(files: list[str]) -> list[tuple[int, bool] | str]:
+        return [_look(file) for file in files]
+
+    # Many files a task: handing over a single one would cost more than looking at it.
+    tasks = [part.files[start : start + 256] for start in range(0, len(part.files), 256)]
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        answers = [answer for some in pool.map(seen, tasks) for answer in some]
+    return _kept(part, answers, broken), [answer for answer in answers if not isinstance(answer, str)]
+
+
+def _look(file: str) -> tuple[int, bool] | str:
     try:
-        with Image.open(file) as image:
-            yield image
-    except (
-        OSError,
-        ValueError,
-        SyntaxError,
-        EOFError,
-        struct.error,
-        zlib.error,
-        Image.DecompressionBombError,
-    ) as error:
-        raise NesbsError(f"{file} cannot be read as an image ({error}): mend it or take it out") from None
+        return look(file)
+    except NesbsError as error:
+        return str(error)
 
 
-def _look(file: Path) -> tuple[int, bool]:
-    """An image's shorter side and whether it is grey, from its header alone."""
-    with _opened(file) as image:
-        return min(image.size), image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;16")
+def _kept(part: Part, answers: Sequence[object], broken: Broken, *, every_class: bool = True) -> Part:
+    """The files without those whose answer is a reason why they cannot be read; some of each class must be left."""
+    for file, answer in zip(part.files, answers, strict=True):
+        if isinstance(answer, str):
+            broken.add(file, answer)
+    broken.check()
+    kept = part.at([i for i, answer in enumerate(answers) if not isinstance(answer, str)])
+    lost = sorted(set(part.labels.tolist()) - set(kept.labels.tolist()))
+    if lost and every_class:
+        reason = next(a for a, label in zip(answers, part.labels.tolist(), strict=True) if label == lost[0])
+        raise NesbsError(f"{part.source}: no image of class {part.names[lost[0]]} can be read: {reason}")
+    return kept
 
 
-def _read(file: Path, mode: str, side: int) -> np.ndarray:
-    """One image as (channels, side, side) bytes: the middle square, resized."""
-    with _opened(file) as opened:
-        image = ImageOps.exif_transpose(opened)
-        if image.mode.startswith("I") or image.mode == "F":
-            image = _to_bytes(image)
-        width, height = image.size
-        short = min(width, height)
-        left, top = (width - short) // 2, (height - short) // 2
-        square = image.convert(mode).crop((left, top, left + short, top + short))
-        pixels = np.asarray(square.resize((side, side), Image.Resampling.BILINEAR))
-        return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+def _resident(
+    part: Part,
+    view: View,
+    broken: Broken,
+    workers: int,
+    like: Split | None = None,
+    known: tuple[Tensor, Tensor] | None = None,
+) -> Split:
+    """The images of a part, read into memory."""
+    source = FileImages(_encoded(part.files), view, broken)
+    images = torch.empty(source.shape, dtype=torch.uint8)
+    answers: list[object] = []
+    place = 0
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        numbers = np.array_split(np.arange(len(source)), -(-len(source) // 100))
+        for pixels, failed in pool.map(source.read, numbers):
+            good = [i for i in range(len(pixels)) if i not in failed]
+            images[place : place + len(good)] = pixels[good]
+            place += len(good)
+            answers += [failed.get(i) for i in range(len(pixels))]
+    kept = _kept(part, answers, broken, every_class=like is None)
+    return make_split(
+        images[: len(kept.files)], kept.labels, part.names, source=str(part.source), like=like, known=known
+    )
 
 
-def _to_bytes(image: Image.Image) -> Image.Image:
-    """A grey image of more than 8 bits, by its upper byte (converting would cut everything above 255 to white)."""
-    values = np.asarray(image).astype(np.float64)
-    scale = 257 if values.max(initial=0) > 255 else 1
-    return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))
+def _streamed(
+    train: Part,
+    test: Part,
+    view: View,
+    broken: Broken,
+    workers: int,
+    random_crop: bool,
+    known: tuple[Tensor, Tensor] | None,
+) -> tuple[Split, Split]:
+    """Both parts with their images left in the files."""
+    images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
+    if known is None:
+        sample = torch.randperm(len(images), generator=generator(0, "statistics"))[:SAMPLE]
+        known = channel_statistics(images[sample])
+    first = make_split(images, train.labels, train.names, source=str(train.source), known=known)
+    others = FileImages(_encoded(test.files), view, broken, workers)
+    return first, make_split(others, test.labels, train.names, source=str(test.source), like=first)
+
+
+def _encoded(files: list[str]) -> np.ndarray:
+    """Paths as one block of bytes, which processes share without copying it."""
+    return np.array([os.fsencode(file) for file in files])
+
+
+def _said(broken: Broken) -> tuple[str, ...]:
+    return tuple(broken.found.values())

@@ -1,4 +1,4 @@
-"""Labelled images that live on a device as bytes, and a data set's four parts."""
+"""Labelled images that live on a device as bytes or stay in their files, and a data set's four parts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,37 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError
 from nesbs.rng import generator
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Labelled images: `images` (images, channels, height, width) uint8, `labels` (images,) int64.
+    """Labelled images: `stored` (stored images, channels, height, width) uint8, `labels` (images,) int64.
+
+    A part of a split is a view: it shares `stored` and keeps in `index` (images,) which of them are its own,
+    so the parts of a data set cost no memory beyond the data set. Read images with `pixels` or `bytes`: where
+    `stored` is `FileImages` they are in their files.
 
     `mean` and `std` (channels,) are those of the data set's training images in [0, 1]; a network trained on
     the split takes them over, since normalisation belongs to the model.
     """
 
-    images: Tensor
+    stored: Tensor | FileImages
     labels: Tensor
     class_names: tuple[str, ...]
     mean: Tensor
     std: Tensor
+    index: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def images(self) -> Tensor:
+        """All images of the split as bytes, (images, channels, height, width); of a view a copy is made."""
+        return self.bytes()
 
     @property
     def classes(self) -> int:
@@ -37,30 +48,52 @@ class Split:
     @property
     def channels(self) -> int:
         """Number of image channels: 1 for grey, 3 for colour."""
-        return self.images.shape[1]
+        return self.stored.shape[1]
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of the images."""
-        return self.images.shape[2], self.images.shape[3]
+        return self.stored.shape[2], self.stored.shape[3]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether images are read from their files each time."""
+        return isinstance(self.stored, FileImages)
 
     @property
     def device(self) -> torch.device:
         """Where the images live, and so where work on them is done."""
-        return self.images.device
+        return self.stored.device
 
     def to(self, device: torch.device | str) -> Split:
         """The same split on another device."""
-        parts = {name: getattr(self, name).to(device) for name in ("images", "labels", "mean", "std")}
-        return replace(self, **parts)
+        parts = {name: getattr(self, name).to(device) for name in ("stored", "labels", "mean", "std")}
+        return replace(self, **parts, index=None if self.index is None else self.index.to(device))
 
     def subset(self, index: Tensor) -> Split:
-        """The images at `index`, in that order."""
-        return replace(self, images=self.images[index], labels=self.labels[index])
+        """The images at `index`, in that order: a view that shares the stored images.
+
+        >>> split = make_split(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.arange(4), ("a",) * 4, source="four")
+        >>> part = split.subset(torch.tensor([3, 1]))
+        >>> part.labels.tolist(), part.stored is split.stored
+        ([3, 1], True)
+        """
+        index = index.to(self.device)
+        return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
+
+    def compact(self) -> Split:
+        """The same images with storage of their own, for a part that outlives the whole (files have theirs)."""
+        if self.index is None or self.streamed:
+            return self
+        return replace(self, stored=self.bytes(), index=None)
+
+    def bytes(self, index: Tensor | slice = slice(None)) -> Tensor:
+        """Images as they are stored, (images, channels, height, width) uint8."""
+        return self.stored[index if self.index is None else self.index[index]]
 
     def pixels(self, index: Tensor | slice = slice(None)) -> Tensor:
         """Images as floats in [0, 1], (images, channels, height, width)."""
-        return self.images[index].float().div_(255)
+        return self.bytes(index).float().div_(255)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +109,7 @@ class Dataset:
     test: Split
     valid_fraction: float = 0.3  # paper, app. B.2
     split_seed: int = 0
+    broken: tuple[str, ...] = ()  # images that were left out: file and reason
 
     @cached_property
     def search_train(self) -> Split:
@@ -131,19 +165,23 @@ def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, T
 
 
 def make_split(
-    images: Tensor,
+    images: Tensor | FileImages,
     labels: Tensor,
     class_names: tuple[str, ...],
     *,
     source: str,
     like: Split | None = None,
+    known: tuple[Tensor, Tensor] | None = None,
 ) -> Split:
-    """Check images and labels that came from outside and make a `Split`; `like` lends its mean and deviation."""
-    if images.ndim != 4 or images.dtype != torch.uint8:
+    """Check images and labels that came from outside and make a `Split`.
+
+    Mean and deviation are `known`, or those of the split that it is `like`, or counted.
+    """
+    if isinstance(images, Tensor) and (images.ndim != 4 or images.dtype != torch.uint8):
         raise NesbsError(f"{source}: images must be bytes of 3 or 4 axes, found {images.dtype} {tuple(images.shape)}")
     if len(images) != len(labels):
         raise NesbsError(f"{source}: {len(images)} images but {len(labels)} labels")
-    if images.numel() == 0:
+    if images.shape.numel() == 0:
         raise NesbsError(f"{source}: no images")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= len(class_names):
@@ -152,14 +190,31 @@ def make_split(
             f"({len(class_names)} classes), found {low if low < 0 else high}"
         )
     if like is not None:
-        if images.shape[1:] != like.images.shape[1:]:
+        if images.shape[1:] != like.stored.shape[1:]:
             raise NesbsError(
-                f"{source}: images are {tuple(images.shape[1:])}, the training images {tuple(like.images.shape[1:])}"
+                f"{source}: images are {tuple(images.shape[1:])}, the training images {tuple(like.stored.shape[1:])}"
             )
         return Split(images, labels, class_names, like.mean, like.std)
-    sums = images.sum((2, 3), dtype=torch.float64).sum(0)
-    squares = torch.stack([images[:, c].double().square_().sum() for c in range(images.shape[1])])
+    if known is None:
+        known = channel_statistics(images if isinstance(images, Tensor) else images[:])
+    return Split(images, labels, class_names, *known)
+
+
+def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of every channel, each (channels,), in [0, 1], of images (images, channels, height, width).
+
+    Bytes are counted in whole numbers, a few images at a time: exact, and without a larger copy of them.
+
+    >>> channel_statistics(torch.tensor([0, 255], dtype=torch.uint8).reshape(2, 1, 1, 1))
+    (tensor([0.5000]), tensor([0.5000]))
+    """
+    at_once = max(1, 2**20 // images[0].numel())
+    sums, squares = (torch.zeros(images.shape[1], dtype=torch.int64, device=images.device) for _ in range(2))
+    for part in images.split(at_once):
+        whole = part.long()
+        sums += whole.sum((0, 2, 3))
+        squares += whole.square_().sum((0, 2, 3))
     count = images.numel() / images.shape[1]
-    mean = sums / count / 255
-    std = (squares / count / 255**2 - mean**2).clamp_min(1e-8).sqrt()
-    return Split(images, labels, class_names, mean.float(), std.float())
+    mean = sums.double() / count / 255
+    std = (squares.double() / count / 255**2 - mean**2).clamp_min(1e-8).sqrt()
+    return mean.float(), std.float()

@@ -84,10 +84,10 @@ def content_order(split: Split) -> Tensor:
     their label.
     """
     # Weights from a fixed stream: the same images get the same order on every machine.
-    weights = torch.randint(-(2**62), 2**62, (split.images[0].numel(),), generator=torch.Generator().manual_seed(0)).to(
-        split.device
-    )
+    length = split.channels * split.size[0] * split.size[1]
+    weights = torch.randint(-(2**62), 2**62, (length,), generator=torch.Generator().manual_seed(0)).to(split.device)
     at_once = max(1, 2**22 // len(weights))  # eight bytes a pixel while it is multiplied
-    keys = torch.cat([(part.flatten(1).long() * weights).sum(1) for part in split.images.split(at_once)])
+    parts = (split.bytes(part) for part in torch.arange(len(split), device=split.device).split(at_once))
+    keys = torch.cat([(part.flatten(1).long() * weights).sum(1) for part in parts])
     by_label = split.labels.argsort(stable=True)
     return by_label[keys[by_label].argsort(stable=True)]

@@ -1,0 +1,52 @@
+"""ImageNet16-120 in its published layout: pickles in the folder `ImageNet16` below `root`.
+
+The pickles hold all 1,000 classes of ImageNet at 16×16, labelled from 1; the data set is the first 120 of them
+(NAS-Bench-201), 151,700 training images and, for testing, the 6,000 of `val_data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from nesbs.data.cifar import emptying, fill
+from nesbs.data.pickles import entry, integers, read_pickle, rows
+from nesbs.data.split import Split, make_split
+from nesbs.errors import NesbsError
+
+FOLDER = "ImageNet16"
+CLASSES = 120
+SHAPE = (3, 16, 16)
+TRAIN = tuple(f"train_data_batch_{number}" for number in range(1, 11))
+TEST = "val_data"
+
+
+def load_imagenet16(root: Path) -> tuple[Split, Split]:
+    """Training and test part; classes are called by their published numbers, "1" to "120"."""
+    folder = root / FOLDER
+    if not folder.is_dir():
+        raise NesbsError(f"{root} has no folder {FOLDER}: unpack ImageNet16 as NAS-Bench-201 gives it out (data.root)")
+    names = tuple(str(number) for number in range(1, CLASSES + 1))
+    train = make_split(*_read(folder, TRAIN), names, source=str(folder))
+    return train, make_split(*_read(folder, (TEST,)), names, source=str(folder), like=train)
+
+
+def _read(folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
+    paths = [folder / name for name in names]
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise NesbsError(f"there is no file {missing[0]}: the copy is not whole, unpack ImageNet16 again")
+    parts = []
+    for path in paths:
+        found = read_pickle(path)
+        data = rows(entry(found, path, "data"), path, "data", SHAPE[0] * SHAPE[1] * SHAPE[2])
+        labels = integers(entry(found, path, "labels"), path, "labels")
+        if len(data) != len(labels):
+            raise NesbsError(f"{path}: {len(data)} images but {len(labels)} labels: copy it again")
+        if len(labels) and not 1 <= labels.min() <= labels.max() <= 1000:
+            raise NesbsError(f"{path}: labels must lie between 1 and 1000, found {labels.min()} to {labels.max()}")
+        kept = labels <= CLASSES
+        parts.append((data[kept], labels[kept] - 1))
+    return fill(emptying(parts), sum(len(data) for data, _ in parts), SHAPE)

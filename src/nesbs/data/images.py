@@ -1,0 +1,132 @@
+"""Image files: what their header says, and how they become square images of one size."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from nesbs.errors import NesbsError
+
+AREA = (0.08, 1.0)  # of a random crop, as a share of the image (ImageNet practice since Inception)
+RATIO = (3 / 4, 4 / 3)  # width to height of a random crop
+TRIES = 10  # before a random crop that fits is given up for the middle square
+
+
+@dataclass
+class Broken:
+    """Images that could not be read, with the reason; more than `limit` of them are an error."""
+
+    limit: int
+    found: dict[str, str] = field(default_factory=dict)
+
+    def add(self, file: str, reason: str) -> bool:
+        """Note an image; whether it is a new one."""
+        new = file not in self.found
+        self.found.setdefault(file, reason)
+        return new
+
+    def check(self) -> None:
+        """Raise when there are too many."""
+        if len(self.found) > self.limit:
+            first = "; ".join(list(self.found.values())[:3])
+            raise NesbsError(
+                f"{len(self.found)} images cannot be read, more than data.broken_limit={self.limit}: {first}"
+                f"{'; …' if len(self.found) > 3 else ''}: mend them, take them out or raise data.broken_limit"
+            )
+
+
+@dataclass(frozen=True)
+class View:
+    """How a file becomes an image of (channels, side, side) bytes.
+
+    `crop` takes the middle square, `share` of the shorter side; `stretch` and `pad` take the whole image and
+    change its proportions or put black bars beside it.
+    """
+
+    mode: Literal["L", "RGB"]
+    side: int
+    resize: Literal["crop", "stretch", "pad"] = "crop"
+    share: float = 1.0
+
+    @property
+    def channels(self) -> int:
+        """1 for grey, 3 for colour."""
+        return 1 if self.mode == "L" else 3
+
+    def read(self, file: str, seed: int | None = None) -> np.ndarray:
+        """One image; with a `seed`, a random part of it instead (`random_box`)."""
+        with opened(file) as raw:
+            image: Image.Image = ImageOps.exif_transpose(raw)
+            if image.mode.startswith("I") or image.mode == "F":
+                image = _to_bytes(image)
+            image = image.convert(self.mode)
+            if seed is not None:
+                image = image.crop(random_box(*image.size, seed=seed))
+            elif self.resize == "crop":
+                image = image.crop(_middle(*image.size, share=self.share))
+            elif self.resize == "pad":
+                image = _padded(image)
+            pixels = np.asarray(image.resize((self.side, self.side), Image.Resampling.BILINEAR))
+            return pixels[None] if self.mode == "L" else pixels.transpose(2, 0, 1)
+
+
+def look(file: str) -> tuple[int, bool]:
+    """An image's shorter side and whether it is grey, from its header alone."""
+    with opened(file) as image:
+        return min(image.size), image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;16")
+
+
+@contextlib.contextmanager
+def opened(file: str) -> Iterator[Image.Image]:
+    """An image file; whatever goes wrong while it is open says which file it was."""
+    try:
+        with Image.open(file) as image:
+            yield image
+    except Exception as error:  # decoders of a dozen formats raise whatever a damaged file leads them to
+        raise NesbsError(f"{file} cannot be read as an image ({error or type(error).__name__})") from None
+
+
+def random_box(width: int, height: int, *, seed: int) -> tuple[int, int, int, int]:
+    """A random part of an image as (left, top, right, bottom): 8 to 100 % of its area, at most 4:3 or 3:4.
+
+    It depends on the size and the seed alone.
+
+    >>> left, top, right, bottom = random_box(400, 300, seed=0)
+    >>> 0 <= left < right <= 400 and 0 <= top < bottom <= 300
+    True
+    """
+    draws = np.random.default_rng(seed).random((TRIES, 4))
+    for area, ratio, across, down in draws:
+        pixels = width * height * (AREA[0] + (AREA[1] - AREA[0]) * area)
+        shape = RATIO[0] * (RATIO[1] / RATIO[0]) ** ratio
+        w, h = round((pixels * shape) ** 0.5), round((pixels / shape) ** 0.5)
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(across * (width - w + 1)), int(down * (height - h + 1))
+            return left, top, left + w, top + h
+    return _middle(width, height, share=1.0)
+
+
+def _middle(width: int, height: int, *, share: float) -> tuple[int, int, int, int]:
+    side = max(1, round(min(width, height) * share))
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side
+
+
+def _padded(image: Image.Image) -> Image.Image:
+    width, height = image.size
+    side = max(width, height)
+    square = Image.new(image.mode, (side, side))
+    square.paste(image, ((side - width) // 2, (side - height) // 2))
+    return square
+
+
+def _to_bytes(image: Image.Image) -> Image.Image:
+    """A grey image of more than 8 bits, by its upper byte (converting would cut everything above 255 to white)."""
+    values = np.asarray(image).astype(np.float64)
+    scale = 257 if values.max(initial=0) > 255 else 1
+    return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))

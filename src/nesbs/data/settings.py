@@ -1,0 +1,78 @@
+"""The recipe's section `data`, and the data sets known by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from nesbs.settings import Settings
+
+
+@dataclass(frozen=True)
+class Named:
+    """A data set known by name: what it is, and what must lie below `data.root` (nothing for one in the package)."""
+
+    about: str
+    needs: str | None
+
+
+DATASETS = {
+    "fashion-mini": Named(
+        "part of Fashion-MNIST, 6,000 + 2,000 grey images 28×28, 10 classes; inside the package", None
+    ),
+    "cifar10": Named(
+        "CIFAR-10, 50,000 + 10,000 colour images 32×32, 10 classes; --download fetches it",
+        "cifar-10-batches-bin/ or cifar-10-batches-py/",
+    ),
+    "cifar100": Named(
+        "CIFAR-100, 50,000 + 10,000 colour images 32×32, 100 classes; --download fetches it",
+        "cifar-100-binary/ or cifar-100-python/",
+    ),
+    "imagenet16-120": Named(
+        "ImageNet16-120, 151,700 + 6,000 colour images 16×16, 120 classes",
+        "ImageNet16/ with train_data_batch_1 to 10 and val_data",
+    ),
+    "imagenet": Named(
+        "ImageNet (ILSVRC 2012), 1,281,167 + 50,000 colour images, 1,000 classes, streamed at 224×224",
+        "train/ and val/ (or imagenet/train/ and imagenet/val/) of a folder a class",
+    ),
+}
+
+
+class DataSettings(Settings):
+    """What comes in (recipe section `data`)."""
+
+    name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
+    root: str | None = Field(None, description="the folder that holds a named data set's own folder")
+    size: int | None = Field(None, ge=8, description="resize images to this many pixels a side")
+    resize: Literal["crop", "stretch", "pad"] = Field(
+        "crop", description="how a folder's images become square: the middle, all of it stretched, or black bars"
+    )
+    valid_fraction: float = Field(0.3, gt=0, lt=1, description="held out from the supernet (paper, app. B.2)")
+    split_seed: int = Field(0, ge=0, description="which images those are; the same for all seeds of a comparison")
+    train_limit: int | None = Field(None, ge=2, description="use about so many training images")
+    test_limit: int | None = Field(None, ge=1, description="use about so many test images")
+    stream: Literal["auto", "always", "never"] = Field(
+        "auto", description="read a folder's images as they are needed; auto: ImageNet, and what exceeds memory_limit"
+    )
+    memory_limit: float = Field(8.0, gt=0, description="GiB that the images of a folder may take before they stream")
+    workers: int | None = Field(
+        None, ge=0, description="processes that read streamed images, 0: none; by default the cores less one, at most 8"
+    )
+    random_crop: bool | None = Field(
+        None, description="train on random parts of streamed images, resized; by default for ImageNet alone"
+    )
+    broken_limit: int = Field(10, ge=0, description="leave out up to so many images that cannot be read")
+
+    def resolved(self) -> DataSettings:
+        """The same with whole paths, so that a run can go on from another folder."""
+
+        def whole(path: str) -> str:
+            return str(Path(path).expanduser().resolve())
+
+        named = self.name in DATASETS
+        root = None if self.root is None else whole(self.root)
+        return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})

@@ -1,0 +1,169 @@
+"""Folders of images: broken ones, shapes, and ImageNet's own layout."""
+
+import numpy as np
+import pytest
+import torch
+from data.layouts import write_folder
+from PIL import Image
+
+from nesbs.data import load_dataset
+from nesbs.data.images import View, random_box
+from nesbs.errors import NesbsError
+
+
+def truncate(path):
+    """Leave an image's header and cut its content."""
+    blob = path.read_bytes()
+    path.write_bytes(blob[: len(blob) * 2 // 3])
+
+
+def test_broken_images_are_listed_and_left_out(tmp_path):
+    write_folder(tmp_path, count=10, size=(40, 40))
+    (tmp_path / "ant" / "3.png").write_text("not an image")
+    truncate(tmp_path / "bee" / "7.png")
+    data = load_dataset(tmp_path)
+    assert len(data.train) + len(data.test) == 18
+    first, second = data.broken
+    assert "3.png cannot be read as an image (cannot identify image file" in first
+    assert "7.png cannot be read as an image" in second
+    assert "truncated" in second
+    # The rest is what it would be if they had never been there.
+    (tmp_path / "ant" / "3.png").unlink()
+    assert len(load_dataset(tmp_path).broken) == 1
+
+
+def test_what_is_left_keeps_its_labels(tmp_path):
+    for name, value in (("ant", 10), ("bee", 200)):
+        for part, count in (("train", 6), ("test", 3)):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(count):
+                Image.fromarray(np.full((8, 8), value, np.uint8)).save(tmp_path / part / name / f"{i}.png")
+    (tmp_path / "train" / "ant" / "0.png").write_bytes(b"")
+    (tmp_path / "train" / "bee" / "2.png").write_bytes(b"")
+    truncate(tmp_path / "train" / "ant" / "5.png")
+    truncate(tmp_path / "test" / "ant" / "2.png")
+    data = load_dataset(tmp_path)
+    assert len(data.broken) == 4
+    assert data.train.labels.tolist() == [0] * 4 + [1] * 5
+    assert data.test.labels.tolist() == [0] * 2 + [1] * 3
+    for split in (data.train, data.test):
+        assert torch.equal(split.images[:, 0, 0, 0], torch.tensor([10, 200], dtype=torch.uint8)[split.labels])
+
+
+def test_more_broken_images_than_the_limit_are_an_error(tmp_path):
+    write_folder(tmp_path, count=12, size=(40, 40))
+    for i in range(4):
+        (tmp_path / "ant" / f"{i}.png").write_text("not an image")
+        truncate(tmp_path / "bee" / f"{i}.png")
+    with pytest.raises(NesbsError, match="4 images cannot be read, more than data.broken_limit=3: .*0.png cannot be"):
+        load_dataset(tmp_path, broken_limit=3)
+    with pytest.raises(NesbsError, match="raise data.broken_limit"):
+        load_dataset(tmp_path, broken_limit=7)
+    assert len(load_dataset(tmp_path, broken_limit=8).broken) == 8
+
+
+def test_a_class_without_a_readable_image_is_an_error(tmp_path):
+    write_folder(tmp_path, count=4, size=(40, 40))
+    for i in range(4):
+        truncate(tmp_path / "bee" / f"{i}.png")
+    with pytest.raises(NesbsError, match="no image of class bee can be read: .*truncated"):
+        load_dataset(tmp_path)
+    for i in range(4):
+        (tmp_path / "bee" / f"{i}.png").write_text("not an image")
+    with pytest.raises(NesbsError, match="no image of class bee can be read: .*cannot identify"):
+        load_dataset(tmp_path)
+
+
+def test_a_training_folder_without_a_test_part_is_split(tmp_path):
+    write_folder(tmp_path / "train", count=10)
+    data = load_dataset(tmp_path)
+    assert data.train.class_names == ("ant", "bee")
+    assert (len(data.train), len(data.test)) == (16, 4)
+
+
+@pytest.mark.parametrize(
+    ("resize", "columns"),
+    [
+        ("crop", [50, 50, 200, 200]),  # the middle half of 0 50 200 250
+        ("stretch", [0, 50, 200, 250]),
+    ],
+)
+def test_how_an_image_becomes_square(tmp_path, resize, columns):
+    wide = np.repeat(np.array([0, 50, 200, 250], np.uint8), 16)[None].repeat(32, 0)  # 64 × 32
+    Image.fromarray(wide).save(tmp_path / "wide.png")
+    pixels = View("L", 32, resize).read(str(tmp_path / "wide.png"))
+    assert pixels.shape == (1, 32, 32)
+    middle_of_quarters = pixels[0, 16, [4, 12, 20, 28]]
+    assert middle_of_quarters.tolist() == columns
+
+
+def test_black_bars(tmp_path):
+    Image.fromarray(np.full((32, 64, 3), 90, np.uint8)).save(tmp_path / "wide.png")
+    pixels = View("RGB", 32, "pad").read(str(tmp_path / "wide.png"))
+    assert pixels.shape == (3, 32, 32)
+    assert (pixels[:, [0, 6, 25, 31]] == 0).all()
+    assert (pixels[:, 9:23] == 90).all()
+
+
+def test_the_way_to_square_is_a_setting(tmp_path):
+    write_folder(tmp_path, size=(40, 20))
+    sets = [load_dataset(tmp_path, resize=way).train.images for way in ("crop", "stretch", "pad")]
+    assert all(images.shape == (16, 3, 20, 20) for images in sets)
+    assert not any(torch.equal(sets[i], sets[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    with pytest.raises(NesbsError, match="resize: input should be 'crop', 'stretch' or 'pad', found 'fit'"):
+        load_dataset(tmp_path, resize="fit")
+
+
+def test_random_parts_follow_the_published_areas_and_ratios():
+    boxes = np.array([random_box(400, 400, seed=seed) for seed in range(2000)])
+    width, height = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    assert boxes.min() == 0
+    assert boxes.max() == 400
+    area, ratio = width * height / 400**2, width / height
+    assert 0.079 < area.min() < 0.09
+    assert 0.95 < area.max() <= 1
+    assert 0.74 < ratio.min() < 0.78
+    assert 1.28 < ratio.max() < 1.35
+    assert abs(np.log(ratio).mean()) < 0.02
+    assert random_box(400, 400, seed=3) == tuple(boxes[3])
+    assert random_box(1000, 10, seed=0) == (495, 0, 505, 10)  # nothing fits: the middle square
+
+
+def write_imagenet(root, count=4):
+    for part in ("train", "val"):
+        write_folder(root / part, classes=("n01440764", "n01443537"), count=count, size=(80, 64))
+    return root
+
+
+def test_imagenet_is_streamed_at_224_with_the_published_statistics(tmp_path):
+    write_imagenet(tmp_path / "imagenet")
+    data = load_dataset("imagenet", root=tmp_path)
+    assert data.train.streamed
+    assert data.test.streamed
+    assert data.train.size == (224, 224)
+    assert data.train.stored.random_crop
+    assert data.train.mean.tolist() == pytest.approx([0.485, 0.456, 0.406])
+    assert data.test.std.tolist() == pytest.approx([0.229, 0.224, 0.225])
+    assert data.train.class_names == ("n01440764", "n01443537")
+    with Image.open(tmp_path / "imagenet" / "val" / "n01440764" / "0.png") as image:
+        middle = image.crop((12, 4, 68, 60)).resize((224, 224), Image.Resampling.BILINEAR)  # 56 of 64
+    assert torch.equal(data.test.bytes(slice(0, 1))[0], torch.from_numpy(np.array(middle).transpose(2, 0, 1)))
+
+
+def test_imagenet_can_be_kept_small(tmp_path):
+    write_imagenet(tmp_path)
+    data = load_dataset("imagenet", root=tmp_path, size=32, stream="never")
+    assert not data.train.streamed
+    assert data.train.images.shape == (8, 3, 32, 32)
+    assert data.train.mean.tolist() == pytest.approx([0.485, 0.456, 0.406])
+    assert load_dataset("imagenet", root=tmp_path, random_crop=False).train.stored.random_crop is False
+
+
+def test_an_imagenet_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(NesbsError, match=r"imagenet needs data\.root: the folder that holds train/ and val/"):
+        load_dataset("imagenet")
+    with pytest.raises(NesbsError, match="has no folders train and val"):
+        load_dataset("imagenet", root=tmp_path)
+    (tmp_path / "train").mkdir()
+    with pytest.raises(NesbsError, match="has no folders train and val"):
+        load_dataset("imagenet", root=tmp_path)

@@ -1,0 +1,68 @@
+"""Memory: a data set is held once, and training does not add to it epoch by epoch."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BYTES = 60_000 * 3072
+
+CHILD = """
+import json, sys
+import torch
+from nesbs.data import load_dataset
+from nesbs.ensemble.members import MemberSettings, train_member
+from nesbs.spaces import nasbench201
+from nesbs.stages import peak_memory, reset_peak_memory
+
+torch.set_num_threads(1)
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+space = nasbench201()
+architecture = space.parse("|nor_conv_1x1~0|+|skip_connect~0|skip_connect~1|+|none~0|skip_connect~1|avg_pool_3x3~2|")
+settings = MemberSettings(epochs=6, cells=1, channels=1, batch_size=100)
+
+def train(split, on_epoch=None):
+    train_member(space, architecture, split, settings, seed=0, name=0, on_epoch=on_epoch)
+
+train(load_dataset(train_limit=200, test_limit=10, size=32).train)  # libraries are loaded, pools are filled
+reset_peak_memory()
+before = resident()
+data = load_dataset("cifar10", root=sys.argv[1])
+parts = data.search_train, data.search_valid
+loaded = peak_memory("cpu")
+seen = []
+train(data.train.subset(torch.arange(0, len(data.train), 50)), lambda epoch: seen.append(resident()))
+print(json.dumps({"before": before, "loaded": loaded, "epochs": seen, "shape": list(data.train.stored.shape)}))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to measure peak memory")
+def test_cifar10_of_the_real_size_is_held_once(tmp_path):
+    folder = tmp_path / "cifar-10-batches-bin"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+        records = random.integers(0, 256, (10_000, 3073), dtype=np.uint8)
+        records[:, 0] = np.arange(10_000) % 10
+        records.tofile(folder / f"{name}.bin")
+    ended = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        # Blocks of 1 MiB and more go back to the system when they are freed: what is measured is what is held.
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_MMAP_THRESHOLD_": str(2**20)},
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["shape"] == [50_000, 3, 32, 32]
+    assert found["loaded"] - found["before"] <= 1.3 * BYTES
+    assert found["loaded"] - found["before"] >= 0.9 * BYTES  # the measure sees the data at all
+    assert max(found["epochs"][-2:]) - max(found["epochs"][1:3]) < 4 * 2**20  # an epoch's images are 12 MB as floats
+    assert max(found["epochs"]) - found["before"] <= 1.15 * BYTES  # the data, the network and a batch
