@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,53 @@ def each(module: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Run a module on each of several batches, (distinct, batch, channels, height, width), as if it were alone."""
     if len(values) == 1:
         return module(values[0])[None]
-    return torch.vmap(module)(values)
+    with BatchesApart(len(values)):
+        out: Tensor = module(values.flatten(0, 1))
+    together: Tensor = out.unflatten(0, (len(values), -1))
+    return together
+
+
+class BatchesApart(TorchFunctionMode):
+    """Within it a batch is several batches in a row, and BatchNorm takes the statistics of each on its own.
+
+    Every other layer treats the images one by one, so it need not know.
+    """
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self._batches = batches
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Take over BatchNorm and nothing else."""
+        if function is F.batch_norm:
+            return self._normalised(*args, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))
+
+    def _normalised(
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        assert running_mean is None  # of the supernet, which keeps no running averages
+        apart = x.unflatten(0, (self._batches, -1))
+        if x.dtype is torch.bfloat16:
+            apart = apart.float()
+        variance, mean = torch.var_mean(apart, (1, 3, 4), correction=0, keepdim=True)
+        scale = (variance + eps).rsqrt()
+        if weight is not None:
+            scale = scale * weight[:, None, None]
+        shift = -mean * scale
+        if bias is not None:
+            shift = shift + bias[:, None, None]
+        return torch.addcmul(shift, apart, scale).to(x.dtype).flatten(0, 1)
 
 
 def combine(
