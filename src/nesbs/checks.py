@@ -9,6 +9,7 @@ import torch
 from nesbs.config import Recipe
 from nesbs.data import Dataset
 from nesbs.errors import NesbsError
+from nesbs.evaluation import gather
 from nesbs.samplers import check_size
 from nesbs.spaces import Space
 from nesbs.supernet import design_supernet
@@ -18,6 +19,7 @@ def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     """Raise where settings do not go together with each other, with the data or with the space."""
     space.check_images(*data.train.size)
     _ = data.search_train, data.search_valid  # too few images to split
+    gather(data, recipe.evaluation)
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
     if recipe.search.tune == "bayesian":
         if recipe.sampler.name != "svgd-rd":

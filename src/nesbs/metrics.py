@@ -117,7 +117,8 @@ def entropy(log_probs: Tensor) -> Tensor:
     >>> entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]).log())
     tensor([0.6931, 0.0000], dtype=torch.float64)
     """
-    return torch.special.entr(log_probs.double().exp()).sum(-1)
+    surprise: Tensor = torch.special.entr(log_probs.double().exp())
+    return surprise.sum(-1)
 
 
 def mutual_information(log_probs: Tensor) -> Tensor:
@@ -177,7 +178,7 @@ def kl_divergence(log_probs: Tensor, target: Tensor) -> Tensor:
     >>> kl_divergence(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]]))
     tensor(0.6931, dtype=torch.float64)
     """
-    own = torch.special.entr(target.double()).sum(-1)
+    own: Tensor = torch.special.entr(target.double()).sum(-1)
     return (_cross_entropies(log_probs, target) - own).clamp_min(0).mean(-1)
 
 

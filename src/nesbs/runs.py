@@ -10,6 +10,7 @@ ensemble where the recipe asks for one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import platform
 from collections.abc import Iterator, Sequence
@@ -25,11 +26,11 @@ from nesbs.config import Recipe
 from nesbs.data import Dataset, load_dataset
 from nesbs.ensemble import Ensemble, Selection, build_member, search, train_member
 from nesbs.errors import NesbsError
-from nesbs.evaluation import Scores, evaluate
+from nesbs.evaluation import EvaluationSettings, gather, measure, to_make
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
-from nesbs.stages import RECORD, Progress, Stage, device_name, read_record
+from nesbs.stages import RECORD, Progress, Stage, device_name, idle, read_record
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 from nesbs.version import __version__
 
@@ -46,7 +47,8 @@ class Run:
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
         """Start a run, or go on with the run that this recipe began in the folder."""
-        recipe = recipe.model_copy(update={"data": recipe.data.resolved()})
+        whole_paths = {"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()}
+        recipe = recipe.model_copy(update=whole_paths)
         begun = folders.begun(folder)
         if begun:
             run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
@@ -210,20 +212,30 @@ class Run:
         )
         return self._members("uniform", proposal.architectures)
 
-    def scores(self) -> dict[str, Any]:
-        """Stage 5: the measures on the test images (`metrics.json`)."""
-        path = self.folder / "metrics.json"
+    def scores(self, **asked: object) -> dict[str, Any]:
+        """Stage 5: the measures on the test images (`metrics.json`).
+
+        A part that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
+        """
+        path, recipe = self.folder / "metrics.json", self.recipe
+        settings = EvaluationSettings.of({**recipe.evaluation.model_dump(), **asked})
+        value: dict[str, Any] = {"data": self.data.name, "test_images": len(self.data.test), "uniform": None}
         if path.is_file():
-            return dict(files.read_json(path))
+            value = dict(files.read_json(path))
+        parts = to_make(value.get("ensemble") or {}, settings, asked)
+        if not parts:
+            return value
+        learned = getattr(recipe.members, "images", "all")
+        material = gather(self.data, settings, self.data.search_valid if learned == "search_train" else None)
         ensembles = {"ensemble": self.ensemble()}
-        if self.recipe.evaluation.uniform:
+        if recipe.evaluation.uniform:
             ensembles["uniform"] = self.uniform()
-        with self._stage("evaluation", len(ensembles)) as stage:
-            value: dict[str, Any] = {"data": self.data.name, "test_images": len(self.data.test), "uniform": None}
-            for done, (name, ensemble) in enumerate(ensembles.items(), start=1):
-                measured = evaluate(ensemble, self.data.test, **self.recipe.evaluation.model_dump())
-                value[name] = described(measured, ensemble)
-                stage.advance(done)
+        with self._stage("evaluation", len(ensembles) * len(parts)) as stage:
+            done = itertools.count(1)
+            for name, ensemble in ensembles.items():
+                value[name] = measure(
+                    value.get(name) or {}, ensemble, material, parts, lambda part: stage.advance(next(done), part)
+                )
             files.write_json(path, value)
         return value
 
@@ -236,7 +248,7 @@ class Run:
         settings, members, losses = self.recipe.members, [], []
         paths = [self.folder / folder / f"{index}.safetensors" for index in range(len(architectures))]
         missing = [index for index, path in enumerate(paths) if not path.is_file()]
-        with self._stage(folder, len(paths) * settings.epochs) if missing else _nothing() as stage:
+        with self._stage(folder, len(paths) * settings.epochs) if missing else idle() as stage:
             for index, (architecture, path) in enumerate(zip(architectures, paths, strict=True)):
                 # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
                 name = index if folder == "members" else f"{folder} {index}"
@@ -276,23 +288,3 @@ class Run:
         yield stage
         stage.write()
         self.progress.finish(f"{stage.seconds:.1f} s")
-
-
-class _Silent:
-    """Stands in for a stage with nothing left to do."""
-
-    def note(self, **values: Any) -> None: ...
-
-
-@contextlib.contextmanager
-def _nothing() -> Iterator[Any]:
-    yield _Silent()
-
-
-def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
-    """An ensemble's measures with its members' texts and numbers of parameters, as plain data."""
-    return {
-        **scores.to_json(),
-        "architectures": [str(architecture) for architecture in ensemble.architectures],
-        "parameters": [sum(p.numel() for p in member.parameters()) for member in ensemble.members],
-    }
