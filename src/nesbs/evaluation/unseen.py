@@ -35,9 +35,8 @@ def brought_to(split: Split, like: Split) -> Split:
 def certainties(log_probs: Tensor, members: Tensor | None = None) -> dict[str, Tensor]:
     """Scores of every image that are higher the more certain a network is, (images,) each.
 
-    From log-probabilities (images, classes): the largest (its order is the probability's own, and it does not
-    round to 1) and minus the entropy; with two or more `members` (members, images, classes) minus their mutual
-    information.
+    From log-probabilities (images, classes): the largest (in the order of the largest probability) and minus the
+    entropy; with two or more `members` (members, images, classes) minus their mutual information.
 
     >>> {name: score.tolist() for name, score in certainties(torch.tensor([[1.0, 0.0]]).log()).items()}
     {'max_probability': [0.0], 'entropy': [-0.0]}
