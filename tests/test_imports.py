@@ -20,6 +20,7 @@ ORDER = [
         "runs",
         "progress",
         "report",
+        "options",
         "cli",
     ),
 ]

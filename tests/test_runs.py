@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -94,6 +95,70 @@ def test_a_finished_run_is_read_not_repeated(whole):
     assert run.scores()["ensemble"]["error"] == json.loads(before["metrics.json"])["ensemble"]["error"]
     assert len(run.ensemble().members) == 2
     assert run.supernet().losses == files.read_json(whole / "record.json")["stages"]["supernet"]["losses"]
+
+
+def copy_of(whole, folder):
+    shutil.copytree(whole, folder)
+    return folder
+
+
+def people(path, images=40):
+    np.save(path, np.random.default_rng(0).integers(1, 9, (images, 10)))
+    return str(path)
+
+
+def test_a_part_is_added_to_what_was_measured(whole, tmp_path):
+    folder = copy_of(whole, tmp_path / "run")
+    before = files.read_json(folder / "metrics.json")
+    recipe = (folder / "recipe.yaml").read_bytes()
+    run = tiny(folder)
+    run.scores(unseen="fashion-mini")
+    run.scores(corruptions="contrast,fog")
+    after = run.scores(human=people(tmp_path / "people.npy"))
+    assert after == files.read_json(folder / "metrics.json")
+    for name in ("ensemble", "uniform"):
+        assert {key: after[name][key] for key in before[name]} == before[name]
+        assert list(after[name])[len(before[name]) :] == ["human", "unseen", "corruptions"]
+        assert after[name]["unseen"]["data"] == "fashion-mini"
+        assert list(after[name]["corruptions"]["ensemble"]["by_corruption"]) == ["fog", "contrast"]
+    assert run.scores() == after
+    replaced = run.scores(corruptions="jpeg")
+    assert list(replaced["ensemble"]["corruptions"]["ensemble"]["by_corruption"]) == ["jpeg"]
+    assert replaced["ensemble"]["unseen"] == after["ensemble"]["unseen"]
+    assert (folder / "recipe.yaml").read_bytes() == recipe
+
+
+def test_a_recipe_asks_for_the_same(whole, tmp_path):
+    asked = {"unseen": "fashion-mini", "human": people(tmp_path / "people.npy"), "corruptions": "contrast"}
+    changes = [f"evaluation.{key}={value}" for key, value in asked.items()]
+    tiny(tmp_path / "recipe", changes=changes).scores()
+    later = tiny(copy_of(whole, tmp_path / "later"))
+    for key in ("corruptions", "unseen", "human"):  # in another order
+        later.scores(**{key: asked[key]})
+    assert results(tmp_path / "recipe") == results(tmp_path / "later")
+
+
+def test_a_part_that_cannot_be_made_leaves_things_as_they_were(whole, tmp_path):
+    folder = copy_of(whole, tmp_path / "run")
+    for asked, message in (
+        ({"unseen": "nowhere"}, "evaluation.unseen: no data set"),
+        ({"human": people(tmp_path / "people.npy", 41)}, r"= .40, 10., found .41, 10."),
+        ({"corruptions": "rain"}, "unknown corruption rain"),
+    ):
+        with pytest.raises(NesbsError, match=message):
+            tiny(folder).scores(**asked)
+    assert results(folder) == results(whole)
+
+
+def test_held_out_images_calibrate_where_members_left_some(whole, tmp_path, monkeypatch):
+    folder = copy_of(whole, tmp_path / "run")
+    (folder / "metrics.json").unlink()
+    run = tiny(folder)
+    assert run.scores()["ensemble"]["temperature"]["fitted_on"] == "test halves"
+    (folder / "metrics.json").unlink()
+    monkeypatch.setattr(type(run.recipe.members), "images", "search_train", raising=False)
+    part = run.scores()["ensemble"]["temperature"]
+    assert (part["fitted_on"], part["images"]) == ("search_valid", len(run.data.search_valid))
 
 
 KILLER = """
@@ -189,6 +254,9 @@ def test_bad_data_leave_no_folder_behind(tmp_path):
     ("changes", "message"),
     [
         (["ensemble.size=28"], "larger than space toy-edges"),
+        (["evaluation.unseen=cifar10"], "needs evaluation.unseen_root"),
+        (["evaluation.human=nowhere.npy"], "there is no file"),
+        (["evaluation.corruptions=[saturation]"], "needs colour images"),
         (["search.tune=bayesian", "sampler.name=uniform"], "sampler uniform has none"),
         (["supernet.partial=2"], "has no partial channels"),
         (["space.name=darts", "supernet.partial=3"], "must be a multiple of supernet.partial"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +13,22 @@ from nesbs import files, folders
 from nesbs.config import described_keys, load_recipe, recipe_names, recipe_text
 from nesbs.data import DATASETS, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
-from nesbs.progress import Bars, Lines
+from nesbs.options import (
+    Changes,
+    CorruptionNames,
+    Debug,
+    Device,
+    Human,
+    Out,
+    Quiet,
+    RecipeName,
+    RunFolder,
+    Seed,
+    Unseen,
+    UnseenRoot,
+    chosen_device,
+)
+from nesbs.progress import StoppedError, shown
 from nesbs.report import cells_as_text, draw_cells, scores_as_text, write_report
 from nesbs.runs import Run
 from nesbs.spaces import darts, zoo
@@ -28,19 +41,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
-Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Changes = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Change a setting.")]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no table; errors only.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
-
-
-class StoppedError(Exception):
-    """The user pressed Ctrl-C (the option parser keeps a plain KeyboardInterrupt to itself)."""
 
 
 @app.command()
@@ -86,7 +86,7 @@ def search(
     debug: Debug = False,
 ) -> None:
     """The search alone: supernet, posterior, selection."""
-    with _progress(quiet) as progress:
+    with shown(quiet) as progress:
         work = _create(recipe, out, changes or [], seed, device, progress)
         selection = work.selection()
     if not quiet:
@@ -100,8 +100,8 @@ def train(
     run: RunFolder, seed: Seed = None, device: Device = "auto", quiet: Quiet = False, debug: Debug = False
 ) -> None:
     """Train the chosen members from scratch."""
-    with _progress(quiet) as progress:
-        work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+    with shown(quiet) as progress:
+        work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
         work.require("selection.json", f"nesbs search RECIPE --out {run}")
         work.ensemble()
         if work.recipe.evaluation.uniform:
@@ -110,15 +110,29 @@ def train(
 
 @app.command()
 def evaluate(
-    run: RunFolder, seed: Seed = None, device: Device = "auto", quiet: Quiet = False, debug: Debug = False
+    run: RunFolder,
+    human: Human = None,
+    unseen: Unseen = None,
+    unseen_root: UnseenRoot = None,
+    corruptions: CorruptionNames = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Measure the trained ensemble on the test images."""
-    with _progress(quiet) as progress:
-        work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+    """Measure the trained ensemble on the test images.
+
+    What an option asks for is added to what was measured before, or takes the place of an earlier answer.
+    """
+    if unseen_root is not None and unseen is None:
+        raise NesbsError("--unseen-root says where the data set of --unseen is: give both")
+    given = {"human": human, "unseen": unseen, "unseen_root": unseen_root, "corruptions": corruptions}
+    with shown(quiet) as progress:
+        work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
         work.require("selection.json", f"nesbs search RECIPE --out {run}")
         for index in range(work.recipe.ensemble.size):
             work.require(f"members/{index}.safetensors", f"nesbs train {run}")
-        scores = work.scores()
+        scores = work.scores(**{name: value for name, value in given.items() if value is not None})
     if not quiet:
         print(scores_as_text(scores))
 
@@ -245,7 +259,7 @@ def _fail(message: str) -> None:
 
 
 def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, quiet: bool) -> None:
-    with _progress(quiet) as progress:
+    with shown(quiet) as progress:
         work = _create(recipe, out, changes, seed, device, progress)
         duplicates = work.selection().duplicates
         scores = work.scores()
@@ -257,29 +271,7 @@ def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device:
 
 
 def _create(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, progress: Progress) -> Run:
-    return Run.create(out, load_recipe(recipe, changes, seed=seed), device=_device(device), progress=progress)
-
-
-@contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Progress]:
-    """Shows a run at work; gives the terminal back and turns Ctrl-C into `StoppedError`."""
-    bars = Bars()
-    try:
-        yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()
-    except KeyboardInterrupt:
-        raise StoppedError from None
-    finally:
-        bars.close()
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise NesbsError(f"--device: {did_you_mean(name, ['auto', 'cpu', 'cuda'])}, found {name}")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise NesbsError("--device cuda: no GPU that torch can use was found; take --device cpu")
-    return name
+    return Run.create(out, load_recipe(recipe, changes, seed=seed), device=chosen_device(device), progress=progress)
 
 
 def _duplicates(count: int) -> str:

@@ -26,7 +26,7 @@ from nesbs.config import Recipe
 from nesbs.data import Dataset, load_dataset
 from nesbs.ensemble import Ensemble, Selection, build_member, search, train_member
 from nesbs.errors import NesbsError
-from nesbs.evaluation import EvaluationSettings, gather, measure, to_make
+from nesbs.evaluation import EvaluationSettings, gather, measure, to_make, units
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
@@ -230,11 +230,11 @@ class Run:
         ensembles = {"ensemble": self.ensemble()}
         if recipe.evaluation.uniform:
             ensembles["uniform"] = self.uniform()
-        with self._stage("evaluation", len(ensembles) * len(parts)) as stage:
+        with self._stage("evaluation", len(ensembles) * units(parts, material)) as stage:
             done = itertools.count(1)
             for name, ensemble in ensembles.items():
                 value[name] = measure(
-                    value.get(name) or {}, ensemble, material, parts, lambda part: stage.advance(next(done), part)
+                    value.get(name) or {}, ensemble, material, parts, lambda unit: stage.advance(next(done), unit)
                 )
             files.write_json(path, value)
         return value

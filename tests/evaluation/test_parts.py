@@ -25,19 +25,15 @@ from nesbs.evaluation import (
     load_human,
     measure,
     to_make,
+    units,
 )
 from nesbs.spaces import toy_edges
 
 
 @pytest.fixture(scope="module")
-def ensemble(noise_data):
+def ensemble(noise):
     settings = {"epochs": 1, "cells": 1, "channels": 2, "batch_size": 16}
-    return train_ensemble(toy_edges(), list(toy_edges())[-3:], noise_data.train, **settings)
-
-
-@pytest.fixture(scope="module")
-def noise_data(request):
-    return request.getfixturevalue("noise")
+    return train_ensemble(toy_edges(), list(toy_edges())[-3:], noise.train, **settings)
 
 
 def made(ensemble, data, parts, held_out=None, **settings):
@@ -293,8 +289,10 @@ def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     assert to_make({"error": 0.5, "unseen": {}}, settings) == ("corruptions",)
     assert to_make({"error": 0.5, "unseen": {}, "corruptions": {}}, settings, ["unseen"]) == ("unseen",)
     heard = []
-    entry = measure({}, ensemble, gather(noise, settings), ("scores", "corruptions"), heard.append)
-    assert heard == ["scores", "corruptions"]
+    parts, material = ("scores", "corruptions"), gather(noise, settings)
+    entry = measure({}, ensemble, material, parts, heard.append)
+    assert heard == ["scores", *(f"fog, severity {severity}" for severity in range(1, 6))]
+    assert units(parts, material) == 6
     later = measure(entry, ensemble, gather(noise, settings), ("unseen",))
     assert {key: later[key] for key in entry} == entry
     assert [key for key in later if key in PARTS] == ["unseen", "corruptions"]

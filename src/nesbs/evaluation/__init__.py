@@ -3,7 +3,7 @@
 from nesbs.evaluation.calibration import Calibration, calibrate, cross_calibrate, fit_temperature, scale
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from nesbs.evaluation.human import agreement, load_human
-from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make
+from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make, units
 from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, score_logits
 from nesbs.evaluation.settings import EvaluationSettings
 from nesbs.evaluation.unseen import brought_to, detection
@@ -32,4 +32,5 @@ __all__ = [
     "scale",
     "score_logits",
     "to_make",
+    "units",
 ]

@@ -28,6 +28,8 @@ from nesbs.evaluation.unseen import brought_to, certainties, detection
 ASKED = ("human", "unseen", "corruptions")  # the parts that a setting of the same name asks for
 PARTS = ("temperature", *ASKED)
 
+Heard = Callable[[str], None]
+
 
 @dataclass(frozen=True, eq=False)
 class Material:
@@ -71,14 +73,20 @@ def to_make(entry: Mapping[str, Any], settings: EvaluationSettings, asked: Itera
     return (*first, *(part for part in wanted if part in asked or part not in entry))
 
 
+def units(parts: Sequence[str], material: Material) -> int:
+    """How many units of work the parts are, for one ensemble."""
+    names, _ = usable(material.settings.corruption_names, material.data.test.channels)
+    return sum(len(names) * len(material.settings.severities) if part == "corruptions" else 1 for part in parts)
+
+
 def measure(
     entry: Mapping[str, Any],
     ensemble: Ensemble,
     material: Material,
     parts: Sequence[str],
-    heard: Callable[[str], None] = lambda part: None,
+    heard: Heard = lambda unit: None,
 ) -> dict[str, Any]:
-    """An entry of `metrics.json` with these parts made, the others as they were; `heard` hears of each."""
+    """An entry of `metrics.json` with these parts made, the others as they were; `heard` hears of each unit of work."""
     test, settings = material.data.test, material.settings
     logits, combined = predictions(ensemble, test, batch_size=settings.batch_size)
     made: dict[str, Any] = {}
@@ -91,13 +99,14 @@ def measure(
         heard("scores")
     for part in PARTS:
         if part in parts:
-            made[part] = MAKERS[part](ensemble, material, _networks(logits, combined))
-            heard(part)
+            made[part] = MAKERS[part](ensemble, material, _networks(logits, combined), heard)
+            if part != "corruptions":  # which speaks for itself: it has many units
+                heard(part)
     parted = {part: made.get(part, entry.get(part)) for part in PARTS if part in made or part in entry}
     return {**{key: value for key, value in entry.items() if key not in PARTS}, **parted}
 
 
-def _temperature(ensemble: Ensemble, material: Material, test: Tensor) -> dict[str, Any] | None:
+def _temperature(ensemble: Ensemble, material: Material, test: Tensor, heard: Heard) -> dict[str, Any] | None:
     labels, bins, held_out = material.data.test.labels, material.settings.bins, material.held_out
     if held_out is not None:
         predicted = _networks(*predictions(ensemble, held_out, batch_size=material.settings.batch_size))
@@ -111,14 +120,14 @@ def _temperature(ensemble: Ensemble, material: Material, test: Tensor) -> dict[s
     return {"fitted_on": "test halves", "images": len(labels), **_shared([row.to_json() for row in rows])}
 
 
-def _human(ensemble: Ensemble, material: Material, test: Tensor) -> dict[str, Any]:
+def _human(ensemble: Ensemble, material: Material, test: Tensor, heard: Heard) -> dict[str, Any]:
     assert material.human is not None
     assert material.settings.human is not None
     people = about_people(material.human, material.data.test.labels)
     return {"file": Path(material.settings.human).name, "people": people, **_shared(agreement(test, material.human))}
 
 
-def _unseen(ensemble: Ensemble, material: Material, test: Tensor) -> dict[str, Any]:
+def _unseen(ensemble: Ensemble, material: Material, test: Tensor, heard: Heard) -> dict[str, Any]:
     assert material.unseen is not None
     split = brought_to(material.unseen.test, material.data.test)
     other = _networks(*predictions(ensemble, split, batch_size=material.settings.batch_size))
@@ -129,7 +138,7 @@ def _unseen(ensemble: Ensemble, material: Material, test: Tensor) -> dict[str, A
     return {"data": material.unseen.name, "images": len(split), "seen_images": test.shape[1], **_shared(rows)}
 
 
-def _corruptions(ensemble: Ensemble, material: Material, test: Tensor) -> dict[str, Any]:
+def _corruptions(ensemble: Ensemble, material: Material, test: Tensor, heard: Heard) -> dict[str, Any]:
     """The corrupted images are the same for every run: their noise has a seed of its own."""
     split, settings = material.data.test, material.settings
     names, skipped = usable(settings.corruption_names, split.channels)
@@ -147,6 +156,7 @@ def _corruptions(ensemble: Ensemble, material: Material, test: Tensor) -> dict[s
                 "nll": metrics.nll(predicted, split.labels),
                 "ece": metrics.ece(predicted, split.labels, settings.bins),
             }
+            heard(f"{name}, severity {severity}")
             for index, table in enumerate(tables):
                 for measure_, values in measured.items():
                     table.setdefault(name, {}).setdefault(measure_, []).append(float(values[index]))
@@ -173,7 +183,7 @@ def _shared(rows: list[Any]) -> dict[str, Any]:
     return {"ensemble": rows[0], "members": rows[1:]}
 
 
-MAKERS: dict[str, Callable[[Ensemble, Material, Tensor], dict[str, Any] | None]] = {
+MAKERS: dict[str, Callable[[Ensemble, Material, Tensor, Heard], dict[str, Any] | None]] = {
     "temperature": _temperature,
     "human": _human,
     "unseen": _unseen,
