@@ -60,11 +60,11 @@ def ece_by_hand(probs, labels, bins):
 
 @pytest.mark.parametrize("single", [False, True])
 def test_ece_at_the_edges_of_bins(single):
-    # With ten bins 0.5 and 0.6 are edges, and 1 is the end of the last bin.
-    tops = torch.tensor([0.5, 0.45, 0.55, 0.6, 0.65, 1.0, 0.95, 0.7, 0.8, 0.9], dtype=torch.float64)
-    tops = tops.repeat_interleave(7)
+    # With ten bins 0.5, 0.6, … are edges and 1 is the end of the last bin; neighbours are right and wrong by turns,
+    # so that a confidence in another bin changes the sum.
+    tops = torch.tensor([0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0], dtype=torch.float64)
     probs = torch.stack([tops, 0.6 * (1 - tops), 0.4 * (1 - tops)], -1)
-    labels = torch.arange(len(tops)) % 3 % 2
+    labels = torch.arange(len(tops)) % 2
     expected = ece_by_hand(probs, labels, 10)
     log_probs = probs.log()
     close(metrics.ece(log_probs.float() if single else log_probs, labels, 10), expected)

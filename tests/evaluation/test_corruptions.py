@@ -125,15 +125,18 @@ def test_pixelate_at_a_whole_factor_is_a_mean_of_blocks():
 
 
 def test_rotation_turns_by_its_angle():
-    # A narrow bar through the centre of an oblong image: its direction afterwards is the angle.
-    bar = torch.zeros(16, 1, 41, 61)
-    bar[:, :, 20, 18:43] = 1
-    turned = corrupt(bar, "rotation", 3, generator=seeded())[:, 0].double()
+    # Narrow bars through the centre of an oblong image: their direction afterwards is the angle, both ways the same.
     y, x = torch.meshgrid(torch.arange(41).double() - 20, torch.arange(61).double() - 30, indexing="ij")
-    slopes = (turned * x * y).sum((1, 2)) / (turned * x * x).sum((1, 2))
-    degrees = torch.rad2deg(slopes.atan())
-    assert degrees.abs().tolist() == pytest.approx([CORRUPTIONS["rotation"].strengths[2]] * 16, abs=0.5)
-    assert {float(value) for value in degrees.sign()} == {-1.0, 1.0}
+    turns = []
+    for across, along, bar in ((x, y, (20, slice(18, 43))), (y, -x, (slice(8, 33), 30))):
+        images = torch.zeros(16, 1, 41, 61)
+        images[:, :, *bar] = 1
+        turned = corrupt(images, "rotation", 3, generator=seeded())[:, 0].double()
+        slopes = (turned * across * along).sum((1, 2)) / (turned * across * across).sum((1, 2))
+        turns.append(torch.rad2deg(slopes.atan()))
+        assert turns[-1].abs().tolist() == pytest.approx([CORRUPTIONS["rotation"].strengths[2]] * 16, abs=0.5)
+    assert turns[0].sign().tolist() == turns[1].sign().tolist()
+    assert {float(value) for value in turns[0].sign()} == {-1.0, 1.0}
 
 
 def test_what_cannot_be_done_is_said():

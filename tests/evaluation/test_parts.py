@@ -234,28 +234,30 @@ def test_unseen_data_that_are_not_there_are_named(noise):
 
 
 def test_errors_under_corruption(ensemble, noise):
-    part = made(ensemble, noise, ("corruptions",), corruptions="fog,saturation,contrast", severities=[5, 2])[
+    part = made(ensemble, noise, ("corruptions",), corruptions="fog,saturation,gaussian-noise", severities=[5, 2])[
         "corruptions"
     ]
     assert part["severities"] == [2, 5]
     assert part["skipped"] == ["saturation"]
-    assert list(part["ensemble"]["by_corruption"]) == ["fog", "contrast"]
+    assert list(part["ensemble"]["by_corruption"]) == ["gaussian-noise", "fog"]
     assert len(part["members"]) == 3
-    images = corrupt(noise.test.pixels(), "contrast", 5, generator=rng.generator(0, "corruption", "contrast"))
+    images = corrupt(
+        noise.test.pixels(), "gaussian-noise", 5, generator=rng.generator(0, "corruption", "gaussian-noise")
+    )
     with torch.no_grad():
         logits = ensemble(images).double()
     labels = noise.test.labels
     combined = ensemble.combined(logits)
-    contrast = part["ensemble"]["by_corruption"]["contrast"]
-    assert contrast["error"][1] == float(metrics.error(combined, labels))
-    assert contrast["nll"][1] == pytest.approx(float(metrics.nll(combined, labels)))
-    assert contrast["ece"][1] == pytest.approx(float(metrics.ece(combined, labels)))
-    own = part["members"][1]["by_corruption"]["contrast"]["nll"][1]
+    noisy = part["ensemble"]["by_corruption"]["gaussian-noise"]
+    assert noisy["error"][1] == float(metrics.error(combined, labels))
+    assert noisy["nll"][1] == pytest.approx(float(metrics.nll(combined, labels)))
+    assert noisy["ece"][1] == pytest.approx(float(metrics.ece(combined, labels)))
+    own = part["members"][1]["by_corruption"]["gaussian-noise"]["nll"][1]
     assert own == pytest.approx(float(metrics.nll(logits[1].log_softmax(-1), labels)))
     for row in [part["ensemble"], *part["members"]]:
         by_corruption = row["by_corruption"]
         for name in ("error", "nll", "ece"):
-            means = [(by_corruption["fog"][name][i] + by_corruption["contrast"][name][i]) / 2 for i in (0, 1)]
+            means = [(by_corruption["fog"][name][i] + by_corruption["gaussian-noise"][name][i]) / 2 for i in (0, 1)]
             assert row["by_severity"][name] == pytest.approx(means)
             assert row["mean"][name] == pytest.approx(sum(means) / 2)
 
