@@ -112,9 +112,10 @@ def test_people(metrics: dict[str, Any]) -> None:
 
 def test_unseen(metrics: dict[str, Any]) -> None:
     table = rows(page_of(metrics), "unseen")
-    assert table[0][1::2] == ["AUROC, maximum probability", "AUROC, entropy", "AUROC, mutual information"]
-    assert table[1] == ["Ensemble", "0.9000", "10.00 %", "0.9100", "9.00 %", "0.9200", "8.00 %"]
-    assert table[2] == ["Member 1", "0.8000", "20.00 %", "0.8100", "19.00 %", "–", "–"]
+    assert table[0] == ["", "maximum probability", "entropy", "mutual information"]
+    assert table[1] == ["Network", *["AUROC", "FPR95"] * 3]
+    assert table[2] == ["Ensemble", "0.9000", "10.00 %", "0.9100", "9.00 %", "0.9200", "8.00 %"]
+    assert table[3] == ["Member 1", "0.8000", "20.00 %", "0.8100", "19.00 %", "–", "–"]
 
 
 def test_corruptions_by_severity(metrics: dict[str, Any]) -> None:

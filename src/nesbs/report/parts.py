@@ -121,30 +121,25 @@ def corruptions(metrics: Record) -> dict[str, Any] | None:
 
 def _by_severity(metrics: Record, measure: str) -> list[dict[str, Any]]:
     """A measure on clean images, at every severity and on average: ensemble, best and mean member, uniform ensemble."""
-    entry = mapping(metrics.get("ensemble"))
-    block = mapping(entry.get("corruptions"))
-    members = [
-        (mapping(clean).get(measure), sequence(mapping(mapping(member).get("by_severity")).get(measure)))
-        for clean, member in zip(sequence(entry.get("members")), sequence(block.get("members")), strict=False)
-    ]
-    columns = list(zip(*([clean, *values] for clean, values in members), strict=False))
-    uniform = mapping(metrics.get("uniform"))
-    wholes = {"Ensemble": entry, "Uniform-random ensemble": uniform}
-    shown = {
-        name: [one.get(measure), *sequence(mapping(_own(one).get("by_severity")).get(measure))]
-        for name, one in wholes.items()
-        if _own(one)
-    }
+
+    def values(clean: Any, block: Record) -> list[Any]:
+        by_severity = sequence(mapping(block.get("by_severity")).get(measure))
+        return [mapping(clean).get(measure), *by_severity, mapping(block.get("mean")).get(measure)]
+
+    entry, uniform = mapping(metrics.get("ensemble")), mapping(metrics.get("uniform"))
+    blocks = map(mapping, sequence(mapping(entry.get("corruptions")).get("members")))
+    members = [values(*pair) for pair in zip(sequence(entry.get("members")), blocks, strict=False)]
+    columns = list(zip(*members, strict=False))
     rows = [
-        ("Ensemble", True, shown.get("Ensemble", [])),
+        ("Ensemble", True, values(entry, _own(entry)) if _own(entry) else []),
         ("Best member", False, [_known(min, column) for column in columns]),
         ("Mean member", False, [_known(fmean, column) for column in columns]),
-        ("Uniform-random ensemble", True, shown.get("Uniform-random ensemble", [])),
+        ("Uniform-random ensemble", True, values(uniform, _own(uniform)) if _own(uniform) else []),
     ]
     return [
-        {"name": name, "whole": whole, "clean": values[0], "values": values[1:], "mean": _known(fmean, values[1:])}
-        for name, whole, values in rows
-        if values
+        {"name": name, "whole": whole, "clean": shown[0], "values": shown[1:-1], "mean": shown[-1]}
+        for name, whole, shown in rows
+        if shown
     ]
 
 
