@@ -89,8 +89,9 @@ def ece(log_probs: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
     confidence, predicted = log_probs.double().exp().max(-1)
     gap = (predicted == labels).double() - confidence
     index = (confidence * bins - EDGE).ceil().long().clamp(1, bins) - 1
-    sums = torch.zeros(*gap.shape[:-1], bins, dtype=gap.dtype, device=gap.device)
-    return sums.scatter_add(-1, index, gap).abs().sum(-1) / gap.shape[-1]
+    # A sum over a table, since scatter_add on a GPU adds in another order each time.
+    held = torch.nn.functional.one_hot(index, bins).to(gap)
+    return (held * gap[..., None]).sum(-2).abs().sum(-1) / gap.shape[-1]
 
 
 def disagreement(log_probs: Tensor) -> Tensor:

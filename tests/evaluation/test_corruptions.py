@@ -147,3 +147,13 @@ def test_what_cannot_be_done_is_said():
     with pytest.raises(NesbsError, match="saturation needs colour images, found 1 channel"):
         corrupt(colour()[:, :1], "saturation", 1, generator=seeded())
     assert usable(tuple(CORRUPTIONS), 3) == (tuple(CORRUPTIONS), ())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_on_a_gpu_images_stay_there_and_the_generator_decides(name):
+    images = colour().cuda()
+    one, again = (corrupt(images, name, 3, generator=torch.Generator(device="cuda").manual_seed(0)) for _ in range(2))
+    assert one.device == images.device
+    assert torch.equal(one, again)
+    assert 0 <= float(one.min()) <= float(one.max()) <= 1

@@ -298,3 +298,20 @@ def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     later = measure(entry, ensemble, gather(noise, settings), ("unseen",))
     assert {key: later[key] for key in entry} == entry
     assert [key for key in later if key in PARTS] == ["unseen", "corruptions"]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_same_is_measured(ensemble, noise, tmp_path):
+    path = saved(tmp_path / "human.npz", counts=votes_for(noise))
+    asked = {"human": str(path), "unseen": "fashion-mini", "corruptions": "contrast"}
+    parts = ("scores", "temperature", *asked)
+    here = made(ensemble, noise, parts, **asked)
+    there = made(ensemble.cuda(), noise.to("cuda"), parts, **asked)
+    again = made(ensemble, noise.to("cuda"), parts, **asked)
+    ensemble.cpu()
+    assert there == again
+    assert there["nll"] == pytest.approx(here["nll"], rel=1e-3)
+    assert there["human"]["ensemble"] == pytest.approx(here["human"]["ensemble"], rel=1e-3)
+    assert there["temperature"]["ensemble"]["after"]["nll"] == pytest.approx(
+        here["temperature"]["ensemble"]["after"]["nll"], rel=1e-3
+    )
