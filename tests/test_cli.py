@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -66,6 +67,33 @@ def test_stages_one_by_one_give_what_run_gives(finished, tmp_path, capsys):
     assert "chosen ensemble" in capsys.readouterr().out
     for name in ("selection.json", "metrics.json"):
         assert (folder / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_evaluate_adds_what_its_options_ask_for(finished, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    np.save(tmp_path / "people.npy", np.ones((40, 10)))
+    data = write_npz(tmp_path / "other.npz")
+    options = ["--unseen", data, "--corruptions", "fog,contrast", "--human", tmp_path / "people.npy"]
+    assert call("evaluate", folder, *options) == 0
+    captured = capsys.readouterr()
+    assert "evaluation: started" in captured.err
+    assert "other.npz" in captured.out
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["ensemble"]["unseen"]["images"] == 12
+    assert metrics["uniform"]["corruptions"]["ensemble"]["by_corruption"].keys() == {"fog", "contrast"}
+    assert metrics["ensemble"]["human"]["ensemble"]["total_variation"] > 0
+    assert call("evaluate", folder) == 0
+    assert "evaluation" not in capsys.readouterr().err
+    for options, message in (
+        (["--unseen-root", tmp_path], "give both"),
+        (["--unseen", "cifar10"], "--unseen-root"),
+        (["--corruptions", "foog"], "unknown corruption foog: did you mean fog?"),
+        (["--human", tmp_path / "none.npy"], "there is no file"),
+    ):
+        assert call("evaluate", folder, *options) == 2
+        assert message in capsys.readouterr().err
+    assert json.loads((folder / "metrics.json").read_text()) == metrics
 
 
 def test_progress_is_plain_lines_away_from_a_terminal(tmp_path, capsys):
@@ -247,7 +275,7 @@ def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
     assert "--download needs --root FOLDER" in capsys.readouterr().err
     assert call("datasets", "imagenet", "--root", tmp_path, "--download") == 2
     assert "image-net.org" in capsys.readouterr().err
-    monkeypatch.setattr("nesbs.cli.download", lambda name, root: write_cifar10(root))
+    monkeypatch.setattr("nesbs.listing.download", lambda name, root: write_cifar10(root))
     assert call("datasets", "cifar10", "--root", tmp_path, "--download") == 0
     assert "cifar10: 20 training and 4 test images, 32×32" in capsys.readouterr().out
 

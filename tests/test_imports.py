@@ -18,9 +18,12 @@ ORDER = [
         "given",
         "checks",
         "stages",
+        "trained",
         "runs",
         "progress",
         "report",
+        "listing",
+        "options",
         "cli",
     ),
 ]

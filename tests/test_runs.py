@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
+import nesbs
 from nesbs import files
 from nesbs.config import load_recipe
 from nesbs.errors import NesbsError
@@ -94,6 +96,81 @@ def test_a_finished_run_is_read_not_repeated(whole):
     assert run.scores()["ensemble"]["error"] == json.loads(before["metrics.json"])["ensemble"]["error"]
     assert len(run.ensemble().members) == 2
     assert run.supernet().losses == files.read_json(whole / "record.json")["stages"]["supernet"]["losses"]
+
+
+def copy_of(whole, folder):
+    shutil.copytree(whole, folder)
+    return folder
+
+
+def people(path, images=40):
+    np.save(path, np.random.default_rng(0).integers(1, 9, (images, 10)))
+    return str(path)
+
+
+def test_a_part_is_added_to_what_was_measured(whole, tmp_path):
+    folder = copy_of(whole, tmp_path / "run")
+    before = files.read_json(folder / "metrics.json")
+    recipe = (folder / "recipe.yaml").read_bytes()
+    run = tiny(folder)
+    run.scores(unseen="fashion-mini")
+    run.scores(corruptions="contrast,fog")
+    after = run.scores(human=people(tmp_path / "people.npy"))
+    assert after == files.read_json(folder / "metrics.json")
+    for name in ("ensemble", "uniform"):
+        assert {key: after[name][key] for key in before[name]} == before[name]
+        assert list(after[name])[len(before[name]) :] == ["human", "unseen", "corruptions"]
+        assert after[name]["unseen"]["data"] == "fashion-mini"
+        assert list(after[name]["corruptions"]["ensemble"]["by_corruption"]) == ["fog", "contrast"]
+    assert run.scores() == after
+    replaced = run.scores(corruptions="jpeg")
+    assert list(replaced["ensemble"]["corruptions"]["ensemble"]["by_corruption"]) == ["jpeg"]
+    assert replaced["ensemble"]["unseen"] == after["ensemble"]["unseen"]
+    assert (folder / "recipe.yaml").read_bytes() == recipe
+
+
+def test_a_recipe_asks_for_the_same(whole, tmp_path):
+    asked = {"unseen": "fashion-mini", "human": people(tmp_path / "people.npy"), "corruptions": "contrast"}
+    changes = [f"evaluation.{key}={value}" for key, value in asked.items()]
+    tiny(tmp_path / "recipe", changes=changes).scores()
+    later = tiny(copy_of(whole, tmp_path / "later"))
+    for key in ("corruptions", "unseen", "human"):  # in another order
+        later.scores(**{key: asked[key]})
+    assert results(tmp_path / "recipe") == results(tmp_path / "later")
+
+
+def test_a_part_that_cannot_be_made_leaves_things_as_they_were(whole, tmp_path):
+    folder = copy_of(whole, tmp_path / "run")
+    for asked, message in (
+        ({"unseen": "nowhere"}, "evaluation.unseen: no data set"),
+        ({"human": people(tmp_path / "people.npy", 41)}, r"= .40, 10., found .41, 10."),
+        ({"corruptions": "rain"}, "unknown corruption rain"),
+    ):
+        with pytest.raises(NesbsError, match=message):
+            tiny(folder).scores(**asked)
+    assert results(folder) == results(whole)
+
+
+def test_held_out_images_calibrate_where_members_left_some(whole, tmp_path):
+    folder = copy_of(whole, tmp_path / "run")
+    (folder / "metrics.json").unlink()
+    assert tiny(folder).scores()["ensemble"]["temperature"]["fitted_on"] == "test halves"
+    given = "ensemble.architectures=['|nor_conv_3x3~0|+|none~0|skip_connect~1|']"
+    run = tiny(tmp_path / "other", changes=["members.images=search_train", given])
+    part = run.scores()["ensemble"]["temperature"]
+    assert (part["fitted_on"], part["images"]) == ("search_valid", len(run.data.search_valid))
+
+
+def test_members_can_be_measured_on_the_images_they_left_alone(tmp_path):
+    given = "ensemble.architectures=['|nor_conv_3x3~0|+|none~0|skip_connect~1|']"
+    changes = ["members.images=search_train", "evaluation.images=search_valid", "data.valid_fraction=0.5", given]
+    run = tiny(tmp_path / "run", changes=changes)
+    scores = run.scores()
+    assert (scores["measured_on"], scores["test_images"]) == ("search_valid", len(run.data.search_valid))
+    held_out = nesbs.evaluate(run.ensemble(), run.data.search_valid)
+    assert scores["ensemble"]["nll"] == pytest.approx(held_out.nll, rel=1e-6)
+    with pytest.raises(NesbsError, match="evaluation.images=search_valid measures on images the members learn from"):
+        tiny(tmp_path / "another", changes=["evaluation.images=search_valid"])
 
 
 KILLER = """
@@ -189,6 +266,9 @@ def test_bad_data_leave_no_folder_behind(tmp_path):
     ("changes", "message"),
     [
         (["ensemble.size=28"], "larger than space toy-edges"),
+        (["evaluation.unseen=cifar10"], "needs evaluation.unseen_root"),
+        (["evaluation.human=nowhere.npy"], "there is no file"),
+        (["evaluation.corruptions=[saturation]"], "needs colour images"),
         (["search.tune=bayesian", "sampler.name=uniform"], "sampler uniform has none"),
         (["supernet.partial=2"], "has no partial channels"),
         (["space.name=darts", "supernet.partial=3"], "must be a multiple of supernet.partial"),

@@ -10,6 +10,7 @@ from nesbs.config import Recipe
 from nesbs.data import Dataset
 from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
+from nesbs.evaluation import gather
 from nesbs.samplers import check_size
 from nesbs.spaces import Space
 from nesbs.supernet import design_supernet
@@ -18,6 +19,9 @@ from nesbs.supernet import design_supernet
 def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     """Raise where settings do not go together with each other, with the data or with the space."""
     space.check_images(*data.train.size, recipe.members.stem)
+    if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":
+        raise NesbsError("evaluation.images=search_valid measures on images the members learn from: set members.images")
+    gather(data, recipe.evaluation)
     given = recipe.ensemble.given(space)
     if given is None:
         _check_search(recipe, data, space)

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
 from nesbs import files, folders
-from nesbs.config import Recipe, apply_changes, described_keys, load_recipe, recipe_names, recipe_text
-from nesbs.data import DATASETS, describe, download, load_dataset
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.config import load_recipe
+from nesbs.errors import NesbsError
 from nesbs.given import given_training, refuse_without_effect
-from nesbs.progress import Bars, Lines
+from nesbs.listing import dataset_text, datasets_text, recipes_text, settings_text, zoo_text
+from nesbs.options import (
+    Changes,
+    CorruptionNames,
+    Debug,
+    Device,
+    Human,
+    Out,
+    Quiet,
+    RecipeName,
+    RunFolder,
+    Seed,
+    Unseen,
+    UnseenRoot,
+    chosen_device,
+)
+from nesbs.progress import StoppedError, shown
 from nesbs.report import cells_as_text, draw_cells, scores_as_text, write_report
 from nesbs.runs import Run
 from nesbs.spaces import darts, zoo
 from nesbs.stages import Progress
+from nesbs.trained import sizes_in_words
 from nesbs.version import __version__
 
 app = typer.Typer(
@@ -29,19 +42,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
-Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Changes = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Change a setting.")]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no table; errors only.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
-
-
-class StoppedError(Exception):
-    """The user pressed Ctrl-C (the option parser keeps a plain KeyboardInterrupt to itself)."""
 
 
 @app.command()
@@ -87,7 +87,7 @@ def search(
     debug: Debug = False,
 ) -> None:
     """The search alone: supernet, posterior, selection."""
-    with _progress(quiet) as progress:
+    with shown(quiet) as progress:
         work = _create(recipe, out, changes or [], seed, device, progress)
         selection = work.selection()
     if not quiet:
@@ -131,37 +131,51 @@ def train(
     those of the recipe DATA-SPACE where there is one, such as imagenet-darts; --recipe names another, --set changes
     a setting.
     """
-    with _progress(quiet) as progress:
+    with shown(quiet) as progress:
         if zoo_name is None and not texts and data is None:
             if run is None:
                 raise NesbsError("nothing to train: name a RUN, or give --zoo NAME or --architecture TEXT")
             refuse_without_effect(size=size, recipe=recipe, out=out, changes=changes)
-            work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+            work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
             work.require("selection.json", f"nesbs search RECIPE --out {run}")
         else:
             chosen, folder = given_training(
                 run, zoo_name=zoo_name, texts=texts, size=size, data=data, recipe=recipe, changes=changes, seed=seed
             )
-            work = Run.create(out or folder, chosen, device=_device(device), progress=progress)
+            work = Run.create(out or folder, chosen, device=chosen_device(device), progress=progress)
         work.ensemble()
         if work.recipe.evaluation.uniform:
             work.uniform()
     if not quiet:
-        print(work.sizes_in_words())
+        print(sizes_in_words(work.record))
         print(f"measure them: nesbs evaluate {work.folder}")
 
 
 @app.command()
 def evaluate(
-    run: RunFolder, seed: Seed = None, device: Device = "auto", quiet: Quiet = False, debug: Debug = False
+    run: RunFolder,
+    human: Human = None,
+    unseen: Unseen = None,
+    unseen_root: UnseenRoot = None,
+    corruptions: CorruptionNames = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Measure the trained ensemble on the test images."""
-    with _progress(quiet) as progress:
-        work = Run.open(run, device=_device(device), progress=progress, seed=seed)
+    """Measure the trained ensemble on the test images.
+
+    What an option asks for is added to what was measured before, or takes the place of an earlier answer.
+    """
+    if unseen_root is not None and unseen is None:
+        raise NesbsError("--unseen-root says where the data set of --unseen is: give both")
+    given = {"human": human, "unseen": unseen, "unseen_root": unseen_root, "corruptions": corruptions}
+    with shown(quiet) as progress:
+        work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
         work.require("selection.json", f"nesbs search RECIPE --out {run}")
         for index in range(work.recipe.ensemble.size):
             work.require(f"members/{index}.safetensors", f"nesbs train {run}")
-        scores = work.scores()
+        scores = work.scores(**{name: value for name, value in given.items() if value is not None})
     if not quiet:
         print(scores_as_text(scores))
 
@@ -192,21 +206,7 @@ def recipes(
     debug: Debug = False,
 ) -> None:
     """The recipes inside the package; with a name, its text."""
-    if keys:
-        for key, default, about in described_keys():
-            print(f"{key}={default}" + (f"\n    {about}" if about else ""))
-        return
-    if name is not None:
-        if name not in recipe_names():
-            raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
-        print(recipe_text(name), end="")
-        return
-    for known in recipe_names():
-        print(known)
-        for line in recipe_text(known).splitlines():
-            if not line.startswith("#"):
-                break
-            print("   ", line.removeprefix("#").strip())
+    print(settings_text() if keys else recipes_text(name))
 
 
 @app.command()
@@ -221,19 +221,7 @@ def datasets(
     debug: Debug = False,
 ) -> None:
     """The named data sets; with a name or a path, its content."""
-    if path is None:
-        for name, known in DATASETS.items():
-            print(f"{name}\n    {known.about}" + (f"\n    needs in data.root: {known.needs}" if known.needs else ""))
-        print("A folder of images (a sub-folder a class) or an .npz file works in place of a name.")
-        return
-    values = {"data": {"name": path, "root": root}}
-    apply_changes(values, changes or [])
-    settings = Recipe.of(values).data
-    if fetch:
-        if settings.root is None:
-            raise NesbsError("--download needs --root FOLDER: where to put the data set")
-        download(settings.name, Path(settings.root).expanduser())
-    print(describe(load_dataset(**settings.model_dump())))
+    print(datasets_text() if path is None else dataset_text(path, root, changes or [], fetch=fetch))
 
 
 @app.command(name="zoo")
@@ -247,9 +235,7 @@ def zoo_(
 ) -> None:
     """Published cells of the DARTS space; with a name, its cells."""
     if name is None:
-        for known in zoo:
-            entry = zoo.entry(known)
-            print(f"{known}\n    {entry.size:.2f} million parameters; {entry.source}")
+        print(zoo_text())
         return
     space, architecture = darts(), zoo[name]
     print(cells_as_text(space, architecture))
@@ -291,7 +277,7 @@ def _fail(message: str) -> None:
 
 
 def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, quiet: bool) -> None:
-    with _progress(quiet) as progress:
+    with shown(quiet) as progress:
         work = _create(recipe, out, changes, seed, device, progress)
         duplicates = work.selection().duplicates
         scores = work.scores()
@@ -303,29 +289,7 @@ def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device:
 
 
 def _create(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, progress: Progress) -> Run:
-    return Run.create(out, load_recipe(recipe, changes, seed=seed), device=_device(device), progress=progress)
-
-
-@contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Progress]:
-    """Shows a run at work; gives the terminal back and turns Ctrl-C into `StoppedError`."""
-    bars = Bars()
-    try:
-        yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()
-    except KeyboardInterrupt:
-        raise StoppedError from None
-    finally:
-        bars.close()
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise NesbsError(f"--device: {did_you_mean(name, ['auto', 'cpu', 'cuda'])}, found {name}")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise NesbsError("--device cuda: no GPU that torch can use was found; take --device cpu")
-    return name
+    return Run.create(out, load_recipe(recipe, changes, seed=seed), device=chosen_device(device), progress=progress)
 
 
 def _duplicates(count: int) -> str:

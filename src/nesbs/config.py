@@ -189,7 +189,7 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _value(key: str, text: str, change: str) -> Any:
     """The value as YAML reads it; names and paths are taken as written (a folder may be called 2024-01-15)."""
-    if key in ("data.name", "data.root"):
+    if key in ("data.name", "data.root", "evaluation.human", "evaluation.unseen", "evaluation.unseen_root"):
         return None if text in ("", "null") else text
     try:
         return yaml.safe_load(text)

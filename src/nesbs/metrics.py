@@ -1,7 +1,8 @@
-"""Error, NLL, Brier, ECE, disagreement: once, for everybody.
+"""Error, NLL, Brier, ECE, disagreement, and what else is measured: once, for everybody.
 
-Every function takes log-probabilities of shape (…, images, classes) and labels of shape (images,), and
-returns one value for each leading index: members keep an axis of their own.
+Unless it says otherwise a function takes log-probabilities of shape (…, images, classes) and labels of shape
+(images,), and returns one float64 value for each leading index: members keep an axis of their own. Sums are
+made in float64. A log-probability of −∞ is allowed: certain and wrong has an infinite NLL.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import math
 
 import torch
 from torch import Tensor
+
+from nesbs.errors import NesbsError
+
+EDGE = 1e-6  # a confidence so near above the edge of a bin is at it: float32 predictions are no finer
 
 
 def average(log_probs: Tensor) -> Tensor:
@@ -27,45 +32,66 @@ def average_logits(logits: Tensor) -> Tensor:
 
 
 def error(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """Share of images whose most probable class is not the label.
+    """Share of images whose most probable class is not the label; of equals the first class is predicted.
 
     >>> error(torch.tensor([[0.9, 0.1], [0.8, 0.2]]).log(), torch.tensor([0, 1]))
-    tensor(0.5000)
+    tensor(0.5000, dtype=torch.float64)
     """
-    return (log_probs.argmax(-1) != labels).double().mean(-1).float()
+    return (log_probs.argmax(-1) != labels).double().mean(-1)
+
+
+def top_k_error(log_probs: Tensor, labels: Tensor, k: int = 5) -> Tensor:
+    """Share of images whose label is not among the `k` most probable classes.
+
+    Of equally probable classes the one of lower number comes first, as in `error`, which is the case k = 1.
+    With k classes or fewer nothing can be wrong.
+
+    >>> top_k_error(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]).log(), torch.tensor([1, 2]), k=2)
+    tensor(0.5000, dtype=torch.float64)
+    """
+    if k < 1:
+        raise NesbsError(f"top_k_error: k must be 1 or more, found {k}")
+    of_label = _of_label(log_probs, labels)[..., None]
+    before = torch.arange(log_probs.shape[-1], device=labels.device) < labels[:, None]
+    rank = ((log_probs > of_label) | ((log_probs == of_label) & before)).sum(-1)
+    return (rank >= k).double().mean(-1)
 
 
 def nll(log_probs: Tensor, labels: Tensor) -> Tensor:
     """Mean negative log-probability of the label.
 
     >>> nll(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([0]))
-    tensor(0.6931)
+    tensor(0.6931, dtype=torch.float64)
     """
-    return -_of_label(log_probs, labels).double().mean(-1).float()
+    return -_of_label(log_probs, labels).double().mean(-1)
 
 
 def brier(log_probs: Tensor, labels: Tensor) -> Tensor:
     """Mean squared distance to the one-hot label, summed over classes (from 0 to 2).
 
     >>> brier(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([0]))
-    tensor(0.5000)
+    tensor(0.5000, dtype=torch.float64)
     """
     probs = log_probs.double().exp()
     one_hot = torch.nn.functional.one_hot(labels, probs.shape[-1]).to(probs)
-    return (probs - one_hot).square().sum(-1).mean(-1).float()
+    return (probs - one_hot).square().sum(-1).mean(-1)
 
 
 def ece(log_probs: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
     """Expected calibration error: mean gap of confidence and accuracy over equal-width bins of confidence.
 
+    Bin i of n is (i/n, (i+1)/n], as in Guo et al. (2017): a confidence at an edge counts below it, and one of 1
+    in the last bin. (torchmetrics puts an edge above it and 1 in a bin of its own.)
+
     >>> ece(torch.tensor([[0.8, 0.2], [0.8, 0.2]]).log(), torch.tensor([0, 1]))
-    tensor(0.3000)
+    tensor(0.3000, dtype=torch.float64)
     """
     confidence, predicted = log_probs.double().exp().max(-1)
     gap = (predicted == labels).double() - confidence
-    index = (confidence * bins).ceil().long().clamp(1, bins) - 1  # bin i is ((i) / bins, (i + 1) / bins]
-    sums = torch.zeros(*gap.shape[:-1], bins, dtype=gap.dtype, device=gap.device)
-    return (sums.scatter_add(-1, index, gap).abs().sum(-1) / gap.shape[-1]).float()
+    index = (confidence * bins - EDGE).ceil().long().clamp(1, bins) - 1
+    # A sum over a table, since scatter_add on a GPU adds in another order each time.
+    held = torch.nn.functional.one_hot(index, bins).to(gap)
+    return (held * gap[..., None]).sum(-2).abs().sum(-1) / gap.shape[-1]
 
 
 def disagreement(log_probs: Tensor) -> Tensor:
@@ -74,22 +100,111 @@ def disagreement(log_probs: Tensor) -> Tensor:
     Takes (members, images, classes); one member disagrees with nobody.
 
     >>> disagreement(torch.tensor([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]]]).log())
-    tensor(0.5000)
+    tensor(0.5000, dtype=torch.float64)
     """
     members = log_probs.shape[0]
-    if members < 2:
-        return torch.zeros((), device=log_probs.device)
-    matrix = disagreement_matrix(log_probs)
-    return matrix.sum() / (members * (members - 1))
+    return disagreement_matrix(log_probs).sum() / max(members * (members - 1), 1)
 
 
 def disagreement_matrix(log_probs: Tensor) -> Tensor:
     """Share of images on which each pair of members differs: (members, images, classes) to (members, members)."""
     labels = log_probs.argmax(-1)
-    return (labels[:, None] != labels[None, :]).double().mean(-1).float()
+    return (labels[:, None] != labels[None, :]).double().mean(-1)
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """Entropy in nats of every prediction: (…, images, classes) to (…, images).
+
+    >>> entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]).log())
+    tensor([0.6931, 0.0000], dtype=torch.float64)
+    """
+    surprise: Tensor = torch.special.entr(log_probs.double().exp())
+    return surprise.sum(-1)
+
+
+def mutual_information(log_probs: Tensor) -> Tensor:
+    """How much the members tell each other apart, in nats: (members, images, classes) to (images,).
+
+    The entropy of their mean prediction less the mean of their entropies; never negative, 0 for one member.
+
+    >>> mutual_information(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]).log())
+    tensor([0.6931], dtype=torch.float64)
+    """
+    log_probs = log_probs.double()
+    return (entropy(average(log_probs)) - entropy(log_probs).mean(0)).clamp_min(0)
+
+
+def auroc(seen: Tensor, unseen: Tensor) -> Tensor:
+    """Chance that a score of `seen` (images,) is above one of `unseen` (other images,); equals count half.
+
+    The area under the ROC curve, exactly, with the seen data as the positive class.
+
+    >>> auroc(torch.tensor([0.9, 0.5]), torch.tensor([0.5, 0.1]))
+    tensor(0.8750, dtype=torch.float64)
+    """
+    _check_scores(seen, unseen)
+    ordered = unseen.sort().values
+    below, up_to = (torch.searchsorted(ordered, seen.contiguous(), right=right) for right in (False, True))
+    return (below + up_to).double().mean() / (2 * len(unseen))
+
+
+def fpr_at(seen: Tensor, unseen: Tensor, kept: float = 0.95) -> Tensor:
+    """Share of unseen data taken for seen where the threshold keeps at least the share `kept` of the seen data.
+
+    The threshold is the highest that does so; a score at it counts as seen, on both sides.
+
+    >>> fpr_at(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([0.75, 0.65, 0.5, 0.1]), 0.75)
+    tensor(0.2500, dtype=torch.float64)
+    """
+    _check_scores(seen, unseen)
+    if not 0 < kept <= 1:
+        raise NesbsError(f"fpr_at: the share kept must be above 0 and at most 1, found {kept}")
+    count = math.ceil(kept * len(seen) - 1e-9)  # 0.07 × 100 is 7.000000000000001
+    threshold = seen.sort(descending=True).values[count - 1]
+    return (unseen >= threshold).double().mean()
+
+
+def cross_entropy(log_probs: Tensor, target: Tensor) -> Tensor:
+    """Mean cross-entropy in nats of predictions (…, images, classes) to distributions `target` (images, classes).
+
+    >>> cross_entropy(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.9, 0.1]]))
+    tensor(0.6931, dtype=torch.float64)
+    """
+    return _cross_entropies(log_probs, target).mean(-1)
+
+
+def kl_divergence(log_probs: Tensor, target: Tensor) -> Tensor:
+    """Mean KL divergence in nats from predictions (…, images, classes) to distributions `target` (images, classes).
+
+    >>> kl_divergence(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]]))
+    tensor(0.6931, dtype=torch.float64)
+    """
+    own: Tensor = torch.special.entr(target.double()).sum(-1)
+    return (_cross_entropies(log_probs, target) - own).clamp_min(0).mean(-1)
+
+
+def total_variation(log_probs: Tensor, target: Tensor) -> Tensor:
+    """Mean total variation distance (0 to 1) of predictions (…, images, classes) and `target` (images, classes).
+
+    >>> total_variation(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.9, 0.1]]))
+    tensor(0.4000, dtype=torch.float64)
+    """
+    return (log_probs.double().exp() - target.double()).abs().sum(-1).mean(-1) / 2
 
 
 def _of_label(log_probs: Tensor, labels: Tensor) -> Tensor:
     """The label's log-probability, (…, images)."""
     index = labels.expand(log_probs.shape[:-1])[..., None]
     return log_probs.gather(-1, index)[..., 0]
+
+
+def _cross_entropies(log_probs: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of every image, (…, images); a class that the target leaves out costs nothing."""
+    target = target.double()
+    return -torch.where(target > 0, target * log_probs.double(), 0.0).sum(-1)
+
+
+def _check_scores(seen: Tensor, unseen: Tensor) -> None:
+    for name, scores in (("seen", seen), ("unseen", unseen)):
+        if scores.ndim != 1 or len(scores) == 0 or bool(scores.isnan().any()):
+            raise NesbsError(f"scores of {name} data must be numbers on one axis, found shape {tuple(scores.shape)}")

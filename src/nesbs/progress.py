@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -79,3 +81,19 @@ class Lines(Progress):
         """Say that the stage is done."""
         print(f"{self._stage}: done, {note}", file=sys.stderr, flush=True)
         self._stage = ""
+
+
+class StoppedError(Exception):
+    """The user pressed Ctrl-C (the option parser keeps a plain KeyboardInterrupt to itself)."""
+
+
+@contextlib.contextmanager
+def shown(quiet: bool) -> Iterator[Progress]:
+    """Shows a run at work; gives the terminal back and turns Ctrl-C into `StoppedError`."""
+    bars = Bars()
+    try:
+        yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()
+    except KeyboardInterrupt:
+        raise StoppedError from None
+    finally:
+        bars.close()

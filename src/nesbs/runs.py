@@ -10,6 +10,7 @@ ensemble where the recipe asks for one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import platform
 from collections.abc import Iterator, Sequence
@@ -23,15 +24,15 @@ from nesbs import files, folders, rng
 from nesbs.checks import check_recipe
 from nesbs.config import Recipe
 from nesbs.data import Dataset, Split, load_dataset
-from nesbs.ensemble import Ensemble, Selection, build_member, groups, member_training, search
+from nesbs.ensemble import Ensemble, Selection, search
 from nesbs.errors import NesbsError
-from nesbs.evaluation import Scores, evaluate
+from nesbs.evaluation import EvaluationSettings, gather, measure, to_make, units
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
-from nesbs.spaces import Architecture, Member, Space, get_space, multiply_adds, parameters
+from nesbs.spaces import Architecture, Space, get_space
 from nesbs.stages import RECORD, Progress, Stage, device_name, read_record
 from nesbs.supernet import Supernet, build_supernet, train_supernet
-from nesbs.training import side_by_side
+from nesbs.trained import trained_members
 from nesbs.version import __version__
 
 
@@ -47,7 +48,8 @@ class Run:
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
         """Start a run, or go on with the run that this recipe began in the folder."""
-        recipe = recipe.model_copy(update={"data": recipe.data.resolved()})
+        whole_paths = {"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()}
+        recipe = recipe.model_copy(update=whole_paths)
         begun = folders.begun(folder)
         if begun:
             run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
@@ -206,7 +208,7 @@ class Run:
 
     def ensemble(self) -> Ensemble:
         """Stage 4: the chosen architectures, or those the recipe gives, trained from scratch."""
-        return self._members("members", self.selection().architectures)
+        return self._trained("members", self.selection().architectures)
 
     def uniform(self) -> Ensemble:
         """Beside it: as many architectures drawn uniformly, trained the same way."""
@@ -218,22 +220,37 @@ class Run:
             duplicates=self.recipe.search.duplicates,
             generator=random,
         )
-        return self._members("uniform", proposal.architectures)
+        return self._trained("uniform", proposal.architectures)
 
-    def scores(self) -> dict[str, Any]:
-        """Stage 5: the measures on the test images (`metrics.json`)."""
-        path = self.folder / "metrics.json"
+    def scores(self, **asked: object) -> dict[str, Any]:
+        """Stage 5: the measures on the test images (`metrics.json`).
+
+        A part that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
+        """
+        path, recipe = self.folder / "metrics.json", self.recipe
+        settings = EvaluationSettings.of({**recipe.evaluation.model_dump(), **asked})
+        value: dict[str, Any] = {
+            "data": self.data.name,
+            "measured_on": settings.images,
+            "test_images": len(self.data.test if settings.images == "test" else self.data.search_valid),
+            "uniform": None,
+        }
         if path.is_file():
-            return dict(files.read_json(path))
+            value = dict(files.read_json(path))
+        parts = to_make(value.get("ensemble") or {}, settings, asked)
+        if not parts:
+            return value
+        held_out = self.data.search_valid if recipe.members.images == "search_train" else None
+        material = gather(self.data, settings, held_out)
         ensembles = {"ensemble": self.ensemble()}
-        if self.recipe.evaluation.uniform:
+        if recipe.evaluation.uniform:
             ensembles["uniform"] = self.uniform()
-        with self._stage("evaluation", len(ensembles)) as stage:
-            value: dict[str, Any] = {"data": self.data.name, "test_images": len(self.data.test), "uniform": None}
-            for done, (name, ensemble) in enumerate(ensembles.items(), start=1):
-                measured = evaluate(ensemble, self.data.test, **self.recipe.evaluation.model_dump())
-                value[name] = described(measured, ensemble)
-                stage.advance(done)
+        with self._stage("evaluation", len(ensembles) * units(parts, material)) as stage:
+            done = itertools.count(1)
+            for name, ensemble in ensembles.items():
+                value[name] = measure(
+                    value.get(name) or {}, ensemble, material, parts, lambda unit: stage.advance(next(done), unit)
+                )
             files.write_json(path, value)
         return value
 
@@ -242,73 +259,18 @@ class Run:
         if not (self.folder / name).is_file():
             raise NesbsError(f"{self.folder} has no {name} yet: run `{command}` first")
 
-    def _members(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
-        settings, losses = self.recipe.members, {}
-        paths = [self.folder / folder / f"{index}.safetensors" for index in range(len(architectures))]
-        # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
-        names = [index if folder == "members" else f"{folder} {index}" for index in range(len(paths))]
-        members = [
-            build_member(self.space, architecture, self.train_images, settings, seed=self.recipe.seed, name=name)
-            for architecture, name in zip(architectures, names, strict=True)
-        ]
-        missing = [index for index, path in enumerate(paths) if not path.is_file()]
-        for index in sorted(set(range(len(paths))) - set(missing)):
-            losses[index] = self._load_member(members[index], paths[index])
-        if not missing:
-            return Ensemble(members, self.recipe.ensemble.combine)
-        with self._stage(folder, len(paths) * settings.epochs) as stage:
-            stage.note(**self._sizes(members))
-            for index in losses:
-                stage.trained(index, settings.epochs)
-            for group in groups(missing, settings.together):
-                trainings = [
-                    member_training(
-                        members[index],
-                        self.train_images,
-                        settings,
-                        seed=self.recipe.seed,
-                        name=names[index],
-                        checkpoint=paths[index].with_suffix(".checkpoint.safetensors"),
-                        on_epoch=stage.member(index, len(paths)),
-                    )
-                    for index in group
-                ]
-                for index, history in zip(group, side_by_side(trainings), strict=True):
-                    losses[index] = history
-                    stage.note(losses=[losses[i] for i in sorted(losses)])
-                    about = {"architecture": str(architectures[index]), "losses": json.dumps(history)}
-                    files.write_tensors(paths[index], members[index].state_dict(), **about)
-                    paths[index].with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
-        return Ensemble(members, self.recipe.ensemble.combine)
-
-    def _load_member(self, member: Member, path: Path) -> list[float]:
-        """Put a trained member's weights into place; the mean loss of every epoch of its training."""
-        tensors, about = files.read_tensors(path, self.device)
-        if about.get("architecture") != str(member.architecture):
-            raise NesbsError(f"{path} holds another architecture than was chosen: remove {path.parent.name}/")
-        files.load_into(member, tensors, path)
-        member.eval()
-        path.with_suffix(".checkpoint.safetensors").unlink(missing_ok=True)
-        return list(json.loads(about["losses"]))
-
-    def sizes_in_words(self) -> str:
-        """A line for each trained member: its width, parameters and multiply-adds."""
-        sizes = self.record["stages"]["members"]
-        return "\n".join(
-            f"member {index}: {channels} channels, {count:,} parameters, {cost / 1e6:.1f} million multiply-adds"
-            for index, (channels, count, cost) in enumerate(
-                zip(sizes["channels"], sizes["parameters"], sizes["multiply_adds"], strict=True), start=1
-            )
+    def _trained(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
+        """The members in a folder of the run, loaded where they are there and trained where not."""
+        members = trained_members(
+            self.space,
+            architectures,
+            self.train_images,
+            self.recipe.members,
+            seed=self.recipe.seed,
+            folder=self.folder / folder,
+            stage=lambda total: self._stage(folder, total),
         )
-
-    def _sizes(self, members: Sequence[Member]) -> dict[str, list[int]]:
-        """Width, parameters (without the auxiliary tower) and multiply-adds for one image, of every member."""
-        image = (self.data.train.channels, *self.data.train.size)
-        return {
-            "channels": [member.network.channels for member in members],
-            "parameters": [parameters(member) for member in members],
-            "multiply_adds": [multiply_adds(member, image) for member in members],
-        }
+        return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager
     def _stage(self, name: str, total: int) -> Iterator[Stage]:
@@ -317,12 +279,3 @@ class Run:
         yield stage
         stage.write()
         self.progress.finish(f"{stage.seconds:.1f} s")
-
-
-def described(scores: Scores, ensemble: Ensemble) -> dict[str, Any]:
-    """An ensemble's measures with its members' texts and numbers of parameters, as plain data."""
-    return {
-        **scores.to_json(),
-        "architectures": [str(architecture) for architecture in ensemble.architectures],
-        "parameters": [parameters(member) for member in ensemble.members],  # type: ignore[arg-type]
-    }

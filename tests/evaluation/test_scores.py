@@ -44,3 +44,22 @@ def test_an_ensemble_is_measured_on_a_split(noise):
         next(ensemble.parameters()).fill_(torch.nan)
     with pytest.raises(NesbsError, match="predictions are not numbers"):
         evaluate(ensemble, noise.test)
+
+
+def test_gains_are_positive_where_the_ensemble_is_better():
+    # Member 1 errs on image 0, member 2 on image 1; together they are right on both.
+    p = torch.tensor([[0.4, 0.9], [0.9, 0.4]])
+    logits = torch.stack([p, 1 - p], -1).log()
+    scores = score_logits(logits, metrics.average(logits), torch.zeros(2, dtype=torch.long))
+    assert scores.error == 0
+    assert scores.gain_over_best.error == 0.5
+    assert scores.gain_over_mean.error == 0.5
+    assert scores.gain_over_mean.nll == pytest.approx(float(-p.log().mean() + p.mean(0).log().mean()))
+    assert scores.mean_member.error == scores.member_error
+
+
+def test_the_top_five_of_seven_classes():
+    logits = torch.arange(7, 0, -1).float().expand(1, 7, 7)  # class 0 first, class 6 last
+    scores = score_logits(logits, metrics.average(logits.log_softmax(-1)), torch.arange(7))
+    assert scores.top5_error == scores.members[0].top5_error == pytest.approx(2 / 7)
+    assert scores.error == pytest.approx(6 / 7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
@@ -13,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
+from pages import HOSTILE, drawings, plain, rows
 
 from nesbs.errors import NesbsError
 from nesbs.report import Records, load_records, render, write_report
@@ -21,7 +21,6 @@ from nesbs.report.charts import lines, thinned, ticks
 # Edge 0→1 ends in node 1, whose ways out are both `none`: it is dead.
 FIRST = "|nor_conv_3x3~0|+|nor_conv_1x1~0|none~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
 SECOND = "|skip_connect~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|"
-HOSTILE = "<script>alert('&')</script>"
 
 
 def measured(error: float, nll: float, members: list[tuple[float, float]]) -> dict[str, Any]:
@@ -106,24 +105,6 @@ def records() -> Records:
     )
 
 
-def plain(page: str) -> str:
-    """The words of a page, without marks, spaces made even."""
-    page = re.sub(r"<(style|title)>.*?</\1>", "", page, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
-
-
-def drawings(page: str, css: str) -> list[ET.Element]:
-    found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
-    return [drawing for drawing in found if drawing.get("class") == css]
-
-
-def rows(page: str, section: str) -> list[list[str]]:
-    """The cells' words of every table row of a section."""
-    inside = page.split(f'<section id="{section}">')[1].split("</section>")[0]
-    found = re.findall(r"<tr[^>]*>(.*?)</tr>", inside, flags=re.DOTALL)
-    return [[plain(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)] for row in found]
-
-
 def save(folder: Path, records: Records) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if records.recipe is not None:
@@ -148,10 +129,11 @@ def test_headline_compares_with_best_member_and_uniform(records: Records) -> Non
 def test_table_of_measures(records: Records) -> None:
     page = render(records)
     table = rows(page, "measures")
-    assert table[0] == ["Network", "Error", "NLL", "Brier", "ECE", "ATE", "PPD", "Parameters"]
-    assert table[1] == ["Ensemble", "8.12 %", "0.234", "0.125", "0.0321", "10.00 %", "7.77 %", "3,500"]
+    assert table[0] == ["Network", "Error", "NLL", "Brier", "ECE", "Top-5 error", "ATE", "PPD", "Parameters"]
+    # This record is of before the top-5 error was measured.
+    assert table[1] == ["Ensemble", "8.12 %", "0.234", "0.125", "0.0321", "–", "10.00 %", "7.77 %", "3,500"]
     assert table[2][:3] == ["Best member by each measure", "9.00 %", "0.301"]
-    assert table[4] == ["Member 2", "9.00 %", "0.402", "0.200", "0.0500", "–", "–", "2,500"]
+    assert table[4] == ["Member 2", "9.00 %", "0.402", "0.200", "0.0500", "–", "–", "–", "2,500"]
     assert table[5][:2] == ["Uniform-random ensemble", "9.56 %"]
     assert '<td class="low">8.12 %</td>' in page
     assert '<td class="low">9.56 %</td>' not in page

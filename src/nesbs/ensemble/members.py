@@ -116,11 +116,17 @@ class Ensemble(nn.Module):
         return metrics.average(logits.log_softmax(-1))
 
     @torch.no_grad()
-    def predict(self, split: Split, *, batch_size: int = 500) -> Tensor:
-        """Logits of every member for all images of a split, (members, images, classes)."""
+    def predict(
+        self, split: Split, *, batch_size: int = 500, change: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Logits of every member for all images of a split, (members, images, classes).
+
+        `change` is applied to each batch of images (batch, channels, height, width) in [0, 1] before.
+        """
         self.eval()
         index = torch.arange(len(split), device=split.device)
-        return torch.cat([self(split.pixels(part)) for part in index.split(batch_size)], 1)
+        batches = map(split.pixels, index.split(batch_size))
+        return torch.cat([self(images if change is None else change(images)) for images in batches], 1)
 
 
 def design_member(space: Space, architecture: Architecture, split: Split, settings: MemberSettings) -> Member:

@@ -40,7 +40,7 @@ def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine:
             losses -= (share @ of_label).clamp_min(torch.finfo(torch.float64).tiny).log().sum(1)
         else:
             logits = torch.einsum("ec,cik->eik", share, log_probs[:, part].double())
-            losses += metrics.nll(logits.log_softmax(-1), labels[part]).double() * len(part)
+            losses += metrics.nll(logits.log_softmax(-1), labels[part]) * len(part)
     return losses / images
 
 

@@ -1,5 +1,36 @@
 """Measuring: the full set of measures of an ensemble and of each of its members."""
 
-from nesbs.evaluation.scores import EvaluationSettings, MemberScores, Scores, evaluate, score_logits
+from nesbs.evaluation.calibration import Calibration, calibrate, cross_calibrate, fit_temperature, scale
+from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from nesbs.evaluation.human import agreement, load_human
+from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make, units
+from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, score_logits
+from nesbs.evaluation.settings import EvaluationSettings
+from nesbs.evaluation.unseen import brought_to, detection
 
-__all__ = ["EvaluationSettings", "MemberScores", "Scores", "evaluate", "score_logits"]
+__all__ = [
+    "CORRUPTIONS",
+    "PARTS",
+    "SEVERITIES",
+    "Calibration",
+    "EvaluationSettings",
+    "Gain",
+    "Material",
+    "MemberScores",
+    "Scores",
+    "agreement",
+    "brought_to",
+    "calibrate",
+    "corrupt",
+    "cross_calibrate",
+    "detection",
+    "evaluate",
+    "fit_temperature",
+    "gather",
+    "load_human",
+    "measure",
+    "scale",
+    "score_logits",
+    "to_make",
+    "units",
+]

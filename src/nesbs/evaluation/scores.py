@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from statistics import fmean
 from typing import Any
 
-from pydantic import Field
 from torch import Tensor
 
 from nesbs import metrics
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
-from nesbs.settings import Settings
-
-
-class EvaluationSettings(Settings):
-    """What is measured (recipe section `evaluation`)."""
-
-    batch_size: int = Field(500, ge=1)
-    bins: int = Field(15, ge=1, description="of the calibration error")
-    uniform: bool = Field(False, description="also train and measure a uniform-random ensemble of the same size")
+from nesbs.evaluation.settings import EvaluationSettings
 
 
 @dataclass(frozen=True)
 class MemberScores:
-    """One network's measures; error is a share (0 to 1)."""
+    """One network's measures, lower is better for all; errors are shares (0 to 1)."""
 
     error: float
     nll: float
     brier: float
     ece: float
+    top5_error: float
 
 
 @dataclass(frozen=True)
-class Scores:
+class Gain(MemberScores):
+    """How far the ensemble is below another network, measure by measure: positive where the ensemble is better."""
+
+
+@dataclass(frozen=True)
+class Scores(MemberScores):
     """An ensemble's measures: its own, the mean error of its members (ATE), their disagreement (PPD)."""
 
-    error: float
-    nll: float
-    brier: float
-    ece: float
     member_error: float
     disagreement: float
     disagreement_matrix: tuple[tuple[float, ...], ...]
@@ -49,13 +43,55 @@ class Scores:
     @property
     def best_member(self) -> MemberScores:
         """The best member by each measure on its own: the hardest single network to beat, in hindsight."""
-        return MemberScores(
-            *(min(getattr(member, name) for member in self.members) for name in ("error", "nll", "brier", "ece"))
-        )
+        return MemberScores(**{name: min(self._of_members(name)) for name in MEASURES})
+
+    @property
+    def mean_member(self) -> MemberScores:
+        """The mean over the members, measure by measure."""
+        return MemberScores(**{name: fmean(self._of_members(name)) for name in MEASURES})
+
+    @property
+    def gain_over_best(self) -> Gain:
+        """By how much the ensemble is better than its best member by each measure."""
+        return self._gain(self.best_member)
+
+    @property
+    def gain_over_mean(self) -> Gain:
+        """By how much the ensemble is better than its members are on average."""
+        return self._gain(self.mean_member)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+        """Plain data, gains included."""
+        gains = {"gain_over_best": asdict(self.gain_over_best), "gain_over_mean": asdict(self.gain_over_mean)}
+        return {**asdict(self), **gains}
+
+    def _of_members(self, name: str) -> list[float]:
+        return [getattr(member, name) for member in self.members]
+
+    def _gain(self, other: MemberScores) -> Gain:
+        return Gain(**{name: getattr(other, name) - getattr(self, name) for name in MEASURES})
+
+
+MEASURES = tuple(field.name for field in fields(MemberScores))
+
+
+def score_log_probs(log_probs: Tensor, labels: Tensor, *, bins: int = 15) -> list[MemberScores]:
+    """Measures of each network from log-probabilities (networks, images, classes) and labels (images,).
+
+    >>> import torch
+    >>> [scores] = score_log_probs(torch.tensor([[[0.0, -torch.inf], [0.0, -torch.inf]]]), torch.tensor([0, 1]))
+    >>> scores
+    MemberScores(error=0.5, nll=inf, brier=1.0, ece=0.5, top5_error=0.0)
+    """
+    columns = {
+        "error": metrics.error(log_probs, labels),
+        "nll": metrics.nll(log_probs, labels),
+        "brier": metrics.brier(log_probs, labels),
+        "ece": metrics.ece(log_probs, labels, bins),
+        "top5_error": metrics.top_k_error(log_probs, labels, 5),
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [MemberScores(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def score_logits(logits: Tensor, combined: Tensor, labels: Tensor, *, bins: int = 15) -> Scores:
@@ -64,31 +100,18 @@ def score_logits(logits: Tensor, combined: Tensor, labels: Tensor, *, bins: int 
     >>> import torch
     >>> logits = torch.tensor([[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.3, 0.7]]]).log()
     >>> scores = score_logits(logits, metrics.average(logits), torch.tensor([0, 1]))
-    >>> scores.error, scores.member_error, scores.disagreement
-    (0.5, 0.25, 0.5)
+    >>> scores.error, scores.member_error, scores.disagreement, scores.gain_over_mean.error
+    (0.5, 0.25, 0.5, -0.25)
     """
-    log_probs = logits.log_softmax(-1)
-
-    def measures(predicted: Tensor) -> list[Tensor]:
-        return [
-            metrics.error(predicted, labels),
-            metrics.nll(predicted, labels),
-            metrics.brier(predicted, labels),
-            metrics.ece(predicted, labels, bins),
-        ]
-
-    columns = [column.tolist() for column in measures(log_probs)]
-    members = tuple(MemberScores(*row) for row in zip(*columns, strict=True))
-    error, nll, brier, ece = (value.item() for value in measures(combined))
+    log_probs = logits.double().log_softmax(-1)
+    members = score_log_probs(log_probs, labels, bins=bins)
+    [own] = score_log_probs(combined[None], labels, bins=bins)
     return Scores(
-        error,
-        nll,
-        brier,
-        ece,
-        member_error=sum(member.error for member in members) / len(members),
+        **asdict(own),
+        member_error=fmean(member.error for member in members),
         disagreement=metrics.disagreement(log_probs).item(),
         disagreement_matrix=tuple(tuple(row) for row in metrics.disagreement_matrix(log_probs).tolist()),
-        members=members,
+        members=tuple(members),
     )
 
 
@@ -106,7 +129,17 @@ def evaluate(ensemble: Ensemble, split: Split, **settings: object) -> Scores:
     True
     """
     chosen = EvaluationSettings.of(settings)
-    logits = ensemble.predict(split, batch_size=chosen.batch_size)
+    predicted = predictions(ensemble, split, batch_size=chosen.batch_size)
+    return score_logits(*predicted, split.labels, bins=chosen.bins)
+
+
+def predictions(ensemble: Ensemble, split: Split, *, batch_size: int = 500, **change: Any) -> tuple[Tensor, Tensor]:
+    """Members' logits (members, images, classes) and the ensemble's log-probabilities (images, classes), in float64.
+
+    In float64 the log-probability of a finite logit is finite: the measures of real networks are numbers, however
+    certain and wrong they are. `change` is handed on to `Ensemble.predict`.
+    """
+    logits = ensemble.predict(split, batch_size=batch_size, **change).double()
     if not bool(logits.isfinite().all()):
         raise NesbsError("the ensemble's predictions are not numbers: a member's weights are broken, train it again")
-    return score_logits(logits, ensemble.combined(logits), split.labels, bins=chosen.bins)
+    return logits, ensemble.combined(logits)

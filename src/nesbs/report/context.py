@@ -9,8 +9,9 @@ import yaml
 from nesbs.report import cells, words
 from nesbs.report.choice import chosen_cells, rounds, used_operations
 from nesbs.report.heatmaps import posterior_tables
+from nesbs.report.parts import calibration, corruptions, human, not_asked, unseen
 from nesbs.report.reading import Record, mapping, sequence
-from nesbs.report.scores import disagreement, error_bars, headline, score_rows
+from nesbs.report.scores import disagreement, error_bars, gains, headline, score_rows
 from nesbs.report.stages import EVALUATE, SEARCH, TRAIN, facts, learning_curves, missing, stage_rows, update_tables
 from nesbs.report.tuning import choice_of_delta
 
@@ -39,6 +40,12 @@ def context(recipe: Record, record: Record, posterior: Record, selection: Record
         "scores": score_rows(metrics),
         "uniform_wanted": uniform_wanted,
         "error_bars": error_bars(metrics),
+        "gains": gains(metrics),
+        "calibration": calibration(metrics),
+        "human": human(metrics),
+        "unseen": unseen(metrics),
+        "corruptions": corruptions(metrics),
+        "not_asked": not_asked(metrics),
         "members": members,
         "uniform_texts": [str(text) for text in sequence(mapping(metrics.get("uniform")).get("architectures"))],
         "legend": cells.legend(used_operations(space, selection)),

@@ -87,6 +87,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for filter_ in (words.percent, words.decimal, words.short, words.count, words.size, words.duration, words.memory):
+    numbers = (words.percent, words.decimal, words.signed, words.short, words.count)
+    for filter_ in (*numbers, words.size, words.duration, words.memory):
         environment.filters[filter_.__name__] = filter_
     return environment

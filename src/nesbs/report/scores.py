@@ -8,7 +8,8 @@ from typing import Any
 from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
 
-MEASURES = ("error", "nll", "brier", "ece")
+MARKED = ("error", "nll", "brier", "ece")  # whose lowest are marked
+MEASURES = (*MARKED, "top5_error")
 
 
 def best_member(ensemble: Record) -> dict[str, float | None]:
@@ -56,13 +57,26 @@ def score_rows(metrics: Record) -> list[dict[str, Any]]:
             measured = {measure: mapping(member).get(measure) for measure in MEASURES}
             rows.append({"name": f"Member {index + 1}", "parameters": size, **measured})
     real = [row for row in rows if not row.get("hindsight")]
-    for measure in MEASURES:
+    for measure in MARKED:
         known = [row for row in real if words.is_number(row[measure])]
         lowest = min((row[measure] for row in known), default=None)
         for row in known:
             if row[measure] == lowest:
                 row.setdefault("lowest", set()).add(measure)
     return rows
+
+
+def gains(metrics: Record) -> list[dict[str, Any]]:
+    """How far the ensemble is below its best and its mean member, measure by measure; positive is better."""
+    ensemble = mapping(metrics.get("ensemble"))
+    found = [
+        (name, mapping(ensemble.get(key)))
+        for key, name in (
+            ("gain_over_best", "over the best member by each measure"),
+            ("gain_over_mean", "over the mean member"),
+        )
+    ]
+    return [{"name": name, **{measure: gain.get(measure) for measure in MEASURES}} for name, gain in found if gain]
 
 
 def error_bars(metrics: Record) -> Any:

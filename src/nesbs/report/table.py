@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
+from nesbs.report import words
+from nesbs.report.parts import calibration, corruptions, human, unseen
 from nesbs.report.reading import Record
-from nesbs.report.scores import best_member
+from nesbs.report.scores import best_member, gains
 
 
 def scores_as_text(metrics: Record) -> str:
-    """The chosen ensemble beside its best member and beside a uniform-random ensemble, as plain text."""
+    """The chosen ensemble beside its best member and beside a uniform-random ensemble, and what else was measured."""
     ensemble, uniform = metrics["ensemble"], metrics.get("uniform")
     rows = [("chosen ensemble", ensemble), ("its best member*", best_member(ensemble))]
     if uniform:
         rows.append(("uniform-random ensemble", uniform))
     lines = [
         f"{metrics['data']}, {metrics['test_images']} test images",
-        f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'ATE %':>9}{'PPD %':>9}",
+        f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'top-5 %':>9}{'ATE %':>9}{'PPD %':>9}",
     ]
     for name, row in rows:
         line = f"{name:<24}{100 * row['error']:>9.2f}{row['nll']:>9.4f}{row['brier']:>9.4f}{row['ece']:>9.4f}"
+        top5 = row.get("top5_error")
+        line += f"{words.NOTHING:>9}" if top5 is None else f"{100 * top5:>9.2f}"
         if "member_error" in row:
             line += f"{100 * row['member_error']:>9.2f}{100 * row['disagreement']:>9.2f}"
         lines.append(line)
     lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_gains(metrics), *_parts(metrics)])
+
+
+def _gains(metrics: Record) -> list[str]:
+    said = [
+        f"{row['name']}: error {words.signed(100 * row['error'], 2)} points, NLL {words.signed(row['nll'], 4)}"
+        for row in gains(metrics)
+    ]
+    return ["gain (positive is better) " + "; ".join(said)] if said else []
+
+
+def _parts(metrics: Record) -> list[str]:
+    """A line or two for each part that was measured."""
+    lines = []
+    if scaled := calibration(metrics):
+        own = scaled["rows"][0]
+        temperatures = " and ".join(words.decimal(value, 2) for value in own["temperatures"])
+        fitted = "held-out training images" if scaled["held_out"] else "the other half of the test images"
+        changes = ", ".join(
+            f"{name} {words.decimal(own['before'].get(key), 4)} → {words.decimal(own['after'].get(key), 4)}"
+            for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
+        )
+        lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}")
+    if people := human(metrics):
+        row = people["rows"][0]["row"]
+        lines.append(
+            f"people ({people['file']}): KL divergence {words.decimal(row.get('kl_divergence'), 4)}, "
+            f"total variation {words.decimal(row.get('total_variation'), 4)} (lower is nearer)"
+        )
+    if other := unseen(metrics):
+        cells = zip(other["scores"], other["rows"][0]["cells"], strict=True)
+        said = "; ".join(
+            f"{name} {words.decimal(cell.get('auroc'), 4)} and {words.percent(cell.get('fpr95'))}"
+            for name, cell in cells
+        )
+        lines.append(f"unseen data {other['data']}, AUROC (higher is better) and FPR95 (lower): {said}")
+    if corrupted := corruptions(metrics):
+        errors, _, ece = corrupted["tables"]
+        named = ", ".join(f"{row['name'].lower()} {words.percent(row['mean'])}" for row in errors["rows"])
+        lines.append(
+            f"{corrupted['count']} corruptions, mean error: {named}; "
+            f"the ensemble's ECE {words.decimal(ece['rows'][0]['mean'], 4)}"
+        )
+    return lines

@@ -31,6 +31,18 @@ def decimal(value: Any, places: int = 3) -> str:
     return f"{value:.{places}f}" if is_number(value) else NOTHING
 
 
+def signed(value: Any, places: int = 3) -> str:
+    """A difference with so many places and its sign.
+
+    >>> signed(0.0123, 2), signed(-1.5, 1), signed(0.0)
+    ('+0.01', '−1.5', '0.000')
+    """
+    if not is_number(value):
+        return NOTHING
+    text = f"{value:+.{places}f}".replace("-", "−")
+    return text[1:] if float(f"{value:.{places}f}") == 0 else text
+
+
 def short(value: Any, digits: int = 6) -> str:
     """A number as a person writes it, without zeros at the end, to so many digits.
 

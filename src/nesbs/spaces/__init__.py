@@ -11,7 +11,7 @@ from nesbs.spaces.architecture import Architecture, Variable, duplicates
 from nesbs.spaces.darts import PairSpace, darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
 from nesbs.spaces.network import Member, PathNetwork, Stem
-from nesbs.spaces.size import multiply_adds, parameters, widest
+from nesbs.spaces.size import multiply_adds, parameters, sizes_of, widest
 from nesbs.spaces.space import Space
 from nesbs.spaces.zoo import zoo
 
@@ -79,6 +79,7 @@ __all__ = [
     "named_architecture",
     "nasbench201",
     "parameters",
+    "sizes_of",
     "toy_edges",
     "toy_pairs",
     "widest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
@@ -37,6 +37,16 @@ def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         shapes(torch.empty(1, *image, device="meta"))
     return int(counter.get_total_flops()) // 2
+
+
+def sizes_of(members: Iterable[Member], image: tuple[int, int, int]) -> dict[str, list[int]]:
+    """Width, parameters and multiply-adds of several networks for images (channels, height, width)."""
+    listed = list(members)
+    return {
+        "channels": [member.network.channels for member in listed],
+        "parameters": [parameters(member) for member in listed],
+        "multiply_adds": [multiply_adds(member, image) for member in listed],
+    }
 
 
 def widest(network: Callable[[int], Member], image: tuple[int, int, int], limit: int, *, step: int = 2) -> int:

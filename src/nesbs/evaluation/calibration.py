@@ -1,0 +1,143 @@
+"""Temperature scaling (Guo et al., 2017): one number that softens or sharpens a network's predictions.
+
+It is fitted by the NLL on images the network did not learn from: a held-out split (`calibrate`), or, where the
+network learned from every training image, one half of the test images for the other and the other way round
+(`cross_calibrate`; Ashukha et al., 2020, call it test-time cross-validation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nesbs import metrics, rng
+from nesbs.errors import NesbsError
+
+COLDEST, HOTTEST = 0.01, 100.0  # where every answer is right, or worse than chance, there is no finite optimum
+STEPS = 100  # of Newton's method; it takes about six
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a temperature changes: the error it leaves as it is."""
+
+    nll: float
+    brier: float
+    ece: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The temperatures that were fitted (one, or one for each half) and the measures before and after."""
+
+    temperatures: tuple[float, ...]
+    before: Quality
+    after: Quality
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def scale(log_probs: Tensor, temperature: float) -> Tensor:
+    """Log-probabilities (…, classes) at a temperature: above 1 they are softer, below 1 sharper.
+
+    >>> scale(torch.tensor([0.8, 0.2]).log(), 0.5).exp()
+    tensor([0.9412, 0.0588])
+    """
+    return (log_probs / temperature).log_softmax(-1)
+
+
+def fit_temperature(log_probs: Tensor, labels: Tensor) -> float:
+    """The temperature with the lowest NLL, from log-probabilities or logits (images, classes) and labels (images,).
+
+    The NLL is convex in 1/T. Newton's method in 1/T, with bisection where a step would leave the bracket; the
+    answer lies between `COLDEST` and `HOTTEST`. Predictions that no temperature changes have temperature 1.
+
+    >>> round(fit_temperature(torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1])), 6)  # 2/T = log 3
+    1.820478
+    """
+    values = log_probs.double()
+    if len(labels) == 0 or not bool(values.isfinite().all()):
+        raise NesbsError(f"a temperature is fitted to finite predictions, found {len(labels)} images")
+    values = values - values.max(-1, keepdim=True).values
+    if float(values.min()) > -1e-9:  # one class, or all classes alike
+        return 1.0
+    of_label = values.gather(-1, labels[:, None])[:, 0].mean()
+
+    def derivatives(inverse: float) -> tuple[float, float]:
+        probs = (inverse * values).softmax(-1)
+        mean = (probs * values).sum(-1)
+        spread = (probs * values.square()).sum(-1) - mean.square()
+        return float(mean.mean() - of_label), float(spread.mean())
+
+    low, high = 1 / HOTTEST, 1 / COLDEST
+    if derivatives(low)[0] >= 0:
+        return HOTTEST
+    if derivatives(high)[0] <= 0:
+        return COLDEST
+    inverse = 1.0
+    for _ in range(STEPS):
+        slope, curvature = derivatives(inverse)
+        low, high = (inverse, high) if slope < 0 else (low, inverse)
+        step = inverse - slope / curvature if curvature > 0 else low
+        if abs(step - inverse) <= 1e-13 * inverse:
+            break
+        inverse = step if low < step < high else (low * high) ** 0.5
+    return 1 / inverse
+
+
+def calibrate(
+    held_out: Tensor, held_out_labels: Tensor, test: Tensor, test_labels: Tensor, *, bins: int = 15
+) -> Calibration:
+    """Fit on held-out predictions (images, classes), measure on the test predictions (test images, classes).
+
+    >>> held_out, labels = torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1])
+    >>> calibrate(held_out, labels, held_out, labels).after.ece < 1e-9
+    True
+    """
+    temperature = fit_temperature(held_out, held_out_labels)
+    after = scale(test.double(), temperature)
+    return Calibration((temperature,), _quality(test, test_labels, bins), _quality(after, test_labels, bins))
+
+
+def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = 15, seed: int = 0) -> Calibration:
+    """Scale each half of the test predictions (images, classes) with the temperature fitted on the other half.
+
+    Measured over all images together, so that the ECE of before and after is that of as many images as elsewhere;
+    the NLL and the Brier score are the means of the halves. The halves have the classes in proportion and
+    depend on `seed` alone.
+
+    >>> calibration = cross_calibrate(torch.tensor([[2.0, 0.0]] * 8), torch.tensor([0, 0, 0, 1] * 2))
+    >>> len(calibration.temperatures)
+    2
+    """
+    if len(labels) < 2:
+        raise NesbsError(f"cross-calibration needs two images or more, found {len(labels)}")
+    after = test.double().clone()
+    temperatures = []
+    first, second = halves(labels, seed=seed)
+    for fitted, measured in ((first, second), (second, first)):
+        temperatures.append(fit_temperature(test[fitted], labels[fitted]))
+        after[measured] = scale(after[measured], temperatures[-1])
+    return Calibration(tuple(temperatures), _quality(test, labels, bins), _quality(after, labels, bins))
+
+
+def halves(labels: Tensor, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Indices of two random halves of the images; their counts of any class differ by one at most.
+
+    >>> [len(half) for half in halves(torch.tensor([0] * 5 + [1] * 4))]
+    [5, 4]
+    """
+    order = torch.randperm(len(labels), generator=rng.generator(seed, "halves")).to(labels.device)
+    order = order[labels[order].argsort(stable=True)]
+    return order[0::2], order[1::2]
+
+
+def _quality(log_probs: Tensor, labels: Tensor, bins: int) -> Quality:
+    log_probs = log_probs.double().log_softmax(-1)
+    measured = metrics.nll(log_probs, labels), metrics.brier(log_probs, labels), metrics.ece(log_probs, labels, bins)
+    return Quality(*(float(value) for value in measured))

@@ -1,0 +1,67 @@
+"""What is measured: the recipe's section `evaluation`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from nesbs.data import DataSettings
+from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, check_names
+from nesbs.settings import Settings
+
+
+class EvaluationSettings(Settings):
+    """What is measured (recipe section `evaluation`)."""
+
+    images: Literal["test", "search_valid"] = Field(
+        "test", description="measure on the test images, or on those that members.images=search_train leaves unseen"
+    )
+    batch_size: int = Field(500, ge=1)
+    bins: int = Field(15, ge=1, description="of the calibration error")
+    uniform: bool = Field(False, description="also train and measure a uniform-random ensemble of the same size")
+    human: str | None = Field(
+        None, description="an .npy or .npz file of people's labels, (test images, classes), such as CIFAR-10H"
+    )
+    unseen: str | None = Field(None, description="a second data set, to be told from the first: a name or a path")
+    unseen_root: str | None = Field(None, description="the folder that holds the second data set's own folder")
+    corruptions: Literal["all"] | tuple[str, ...] | None = Field(
+        None, description=f"measure on corrupted test images: all, or a list of {', '.join(CORRUPTIONS)}"
+    )
+    severities: Annotated[tuple[int, ...], Field(min_length=1)] = Field(SEVERITIES, description="of corruptions")
+
+    @field_validator("corruptions", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        """A single string is `all` or names with commas between."""
+        if value is None or value == "all":
+            return value
+        names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        check_names(names)
+        return names
+
+    @field_validator("severities")
+    @classmethod
+    def _graded(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not set(value) <= set(SEVERITIES):
+            raise ValueError("severities are 1 to 5")
+        return tuple(sorted(set(value)))
+
+    @property
+    def corruption_names(self) -> tuple[str, ...]:
+        """The corruptions asked for, in the order of `CORRUPTIONS`.
+
+        >>> EvaluationSettings(corruptions=("jpeg", "fog")).corruption_names
+        ('fog', 'jpeg')
+        """
+        asked = CORRUPTIONS if self.corruptions == "all" else self.corruptions or ()
+        return tuple(name for name in CORRUPTIONS if name in asked)
+
+    def resolved(self) -> EvaluationSettings:
+        """The same with whole paths, so that a run can go on from another folder."""
+        human = None if self.human is None else str(Path(self.human).expanduser().resolve())
+        if self.unseen is None:
+            return self.model_copy(update={"human": human})
+        second = DataSettings(name=self.unseen, root=self.unseen_root).resolved()
+        return self.model_copy(update={"human": human, "unseen": second.name, "unseen_root": second.root})
