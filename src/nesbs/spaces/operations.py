@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
@@ -76,12 +77,28 @@ def _skip(channels: int, stride: int, norm: Norm) -> nn.Module:
     return Identity() if stride == 1 else FactorizedReduce(channels, channels, norm)
 
 
+class AveragePool(nn.AvgPool2d):
+    """`avg_pool_3x3`: the mean of a 3×3 window, of which what lies outside the image does not count."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__(3, stride, 1, count_include_pad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same channels, the same or half the size."""
+        if not (x.is_cuda and x.stride(1) == 1):
+            return super().forward(x)
+        # torch's gradient is wrong on a GPU for padded windows with channels last (pytorch/pytorch#188344): pad first.
+        padded = F.avg_pool2d(F.pad(x, (1, 1, 1, 1)), 3, self.stride)
+        inside = F.avg_pool2d(F.pad(x.new_ones(1, 1, *x.shape[2:]), (1, 1, 1, 1)), 3, self.stride)
+        return padded / inside
+
+
 # `none` is not among them: it passes nothing on, so nothing is built or run for it.
 OPERATIONS: dict[str, Callable[[int, int, Norm], nn.Module]] = {
     "skip_connect": _skip,
     "nor_conv_1x1": lambda channels, stride, norm: ReluConvNorm(channels, channels, 1, stride, norm),
     "nor_conv_3x3": lambda channels, stride, norm: ReluConvNorm(channels, channels, 3, stride, norm),
-    "avg_pool_3x3": lambda channels, stride, norm: nn.AvgPool2d(3, stride, 1, count_include_pad=False),
+    "avg_pool_3x3": lambda channels, stride, norm: AveragePool(stride),
     "max_pool_3x3": lambda channels, stride, norm: nn.MaxPool2d(3, stride, 1),
     "sep_conv_3x3": _separable(3),
     "sep_conv_5x5": _separable(5),

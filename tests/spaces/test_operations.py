@@ -1,0 +1,45 @@
+"""Operations: the GPU's results and gradients, in every memory layout, against the CPU's in double precision."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nesbs.spaces.operations import OPERATIONS, AveragePool, operation
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+
+def results(name, stride, x, upstream, device, dtype, memory_format):
+    """Output, and gradients by the input and by every weight, as doubles on the CPU."""
+    torch.manual_seed(0)
+    module = operation(name, 8, stride, torch.nn.BatchNorm2d).to(device, dtype).to(memory_format=memory_format)
+    x = x.to(device, dtype).contiguous(memory_format=memory_format).requires_grad_()
+    out = module(x)
+    gradients = torch.autograd.grad(out, [x, *module.parameters()], upstream.to(device, dtype))
+    return [tensor.detach().double().cpu() for tensor in (out, *gradients)]
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["first", "last"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=["double", "low"])
+def test_a_gpu_computes_what_a_cpu_computes(name, stride, memory_format, dtype, random):
+    x = torch.randn(16, 8, 12, 12, generator=random, dtype=torch.float64)
+    upstream = torch.randn(16, 8, 12 // stride, 12 // stride, generator=random, dtype=torch.float64)
+    expected = results(name, stride, x, upstream, "cpu", torch.float64, torch.contiguous_format)
+    found = results(name, stride, x, upstream, "cuda", dtype, memory_format)
+    loose = 0.06 if dtype is torch.bfloat16 else 1e-6
+    for one, two in zip(expected, found, strict=True):
+        assert (one - two).norm() <= loose * one.norm() + 1e-9
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("side", [4, 7, 12])
+def test_pooling_over_padded_images_is_pooling_that_leaves_the_padding_out(stride, side, random):
+    # The form that a GPU takes with channels last, done here by hand.
+    x = torch.randn(3, 2, side, side, generator=random)
+    padded = F.avg_pool2d(F.pad(x, (1, 1, 1, 1)), 3, stride)
+    inside = F.avg_pool2d(F.pad(torch.ones(1, 1, side, side), (1, 1, 1, 1)), 3, stride)
+    torch.testing.assert_close(AveragePool(stride)(x), padded / inside)
