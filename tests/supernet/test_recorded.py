@@ -26,36 +26,46 @@ def plain_step(supernet, batch, path, optimiser, settings):
     return loss.detach()
 
 
-def sgd(supernet, settings):
+def sgd(supernet, settings, rate=None):
     return torch.optim.SGD(
         supernet.parameters(),
-        lr=settings.learning_rate,
+        lr=settings.learning_rate if rate is None else rate,
         momentum=settings.momentum,
         nesterov=settings.nesterov,
         weight_decay=settings.weight_decay,
     )
 
 
+ON = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")],
+    ),
+]
+
+
+@pytest.mark.parametrize("device", ON)
 @pytest.mark.parametrize("make", SPACES)
 @pytest.mark.parametrize("more", [{}, {"nesterov": True, "clip": 0.5, "affine": True}], ids=["plain", "clipped"])
-def test_twenty_steps_give_the_plain_steps_losses_and_weights(make, more, noise):
+def test_twenty_steps_give_the_plain_steps_losses_and_weights(make, more, device, noise):
     space = make()
     if space.name == "darts" and not more:
         more = {"partial": 2}
     settings = settings_of(**more)
-    split = noise.search_train
+    split = noise.search_train.to(device)
     paths = draw_paths(space, 20, seed=0, epoch=0, skip_dead=False)
     if "none" in space.operations:
         paths[5] = space.architecture([0] * len(space.variables))  # nothing reaches the output
     # In double precision, so that rounding, which batches of sixteen 8×8 images magnify, has no part in it.
     supernets = [build_supernet(space, split, settings, seed=0).double() for _ in range(2)]
-    optimisers = [sgd(supernet, settings) for supernet in supernets]
+    rate = torch.tensor(0.05, dtype=torch.float64, device=device)
+    optimisers = [sgd(supernet, settings, rate) for supernet in supernets]
     recorded, losses = None, []
     for step, path in enumerate(paths):
-        index = torch.randperm(len(split), generator=generator(0, step))[:16]
+        index = torch.randperm(len(split), generator=generator(0, step))[:16].to(device)
         batch = Batch(split.pixels(index).double(), split.labels[index], 0, step)
-        for optimiser in optimisers:
-            optimiser.param_groups[0]["lr"] = 0.05 / (step + 1)
+        rate.fill_(0.05 / (step + 1))
         if recorded is None:
             recorded = RecordedPaths(supernets[1].network, lambda b: paths[b.step], batch, settings, optimisers[1])
         plain = plain_step(supernets[0], batch, path, optimisers[0], settings)
