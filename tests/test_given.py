@@ -142,6 +142,19 @@ def test_members_can_leave_the_held_out_images_alone(tmp_path):
     run.ensemble()
 
 
+def test_one_network_alone_is_called_so(tmp_path, capsys):
+    run = tmp_path / "run"
+    sets = [word for change in TINY for word in ("--set", change)]
+    quietly("train", "--architecture", ONE, "--recipe", "toy", "--out", run, *sets, "--quiet")
+    quietly("evaluate", run)
+    said = capsys.readouterr().out
+    assert "the network" in said
+    assert "best member" not in said
+    page = render(load_records(run))
+    assert "The one network has a test error of" in page
+    assert "its best single member" not in page
+
+
 def test_the_widest_network_is_chosen_for_each_member(tmp_path):
     pooled = TWO.replace("nor_conv_3x3", "avg_pool_3x3")
     changes = [

@@ -10,6 +10,7 @@ ensemble where the recipe asks for one.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 import json
 import platform
@@ -80,6 +81,7 @@ class Run:
             torch.set_num_threads(self.recipe.threads)
         torch.backends.cudnn.deterministic = True
         record = self.record
+        record.setdefault("started", datetime.date.today().isoformat())
         record.update(
             {
                 "nesbs": __version__,

@@ -291,7 +291,7 @@ def test_parts_of_records_may_be_missing_or_null(records: Records) -> None:
             metrics={"ensemble": {"error": 0.5, "members": [{"error": None}]}, "uniform": None},
         )
     )
-    assert "The ensemble of 1 has a test error of 50.00 %" in plain(page)
+    assert "The one network has a test error of 50.00 %" in plain(page)
     assert ["0→1", "0.250", "–"] in rows(page, "posterior")
     assert "cannot be drawn" in page
 

@@ -19,6 +19,15 @@ def best_member(ensemble: Record) -> dict[str, float | None]:
     return {name: min(values, default=None) for name, values in known.items()}
 
 
+def measured_images(metrics: Record) -> str:
+    """What the images of the measures are: the test images, unless a recipe asks for others.
+
+    >>> measured_images({"measured_on": "search_valid"})
+    'held-out training images'
+    """
+    return "held-out training images" if metrics.get("measured_on") == "search_valid" else "test images"
+
+
 def headline(metrics: Record) -> dict[str, Any] | None:
     """The ensemble's error and NLL beside those of its rivals, and the noise of a finite test set."""
     ensemble = mapping(metrics.get("ensemble"))
@@ -34,6 +43,7 @@ def headline(metrics: Record) -> dict[str, Any] | None:
         "best": best_member(ensemble),
         "uniform": uniform if words.is_number(uniform.get("error")) else None,
         "images": images,
+        "kind": measured_images(metrics),
         "standard_error": noise,
     }
 

@@ -118,7 +118,7 @@ def facts(record: Record) -> list[tuple[str, str]]:
     """Versions, machine, seed and data: (name, value)."""
     if not record:
         return []
-    names = ("nesbs", "torch", "python", "platform", "device", "threads", "seed")
+    names = ("started", "nesbs", "torch", "python", "platform", "device", "threads", "seed")
     shown = [(name, str(record[name])) for name in names if record.get(name) is not None]
     data = mapping(record.get("data"))
     if data:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from nesbs.report import words
 from nesbs.report.parts import calibration, corruptions, human, unseen
 from nesbs.report.reading import Record
-from nesbs.report.scores import best_member, gains
+from nesbs.report.scores import best_member, gains, measured_images
 
 
 def scores_as_text(metrics: Record) -> str:
     """The chosen ensemble beside its best member and beside a uniform-random ensemble, and what else was measured."""
     ensemble, uniform = metrics["ensemble"], metrics.get("uniform")
-    rows = [("chosen ensemble", ensemble), ("its best member*", best_member(ensemble))]
+    alone = len(ensemble["members"]) == 1
+    rows = [("the network" if alone else "chosen ensemble", ensemble)]
+    if not alone:
+        rows.append(("its best member*", best_member(ensemble)))
     if uniform:
         rows.append(("uniform-random ensemble", uniform))
     lines = [
-        f"{metrics['data']}, {metrics['test_images']} test images",
+        f"{metrics['data']}, {metrics['test_images']} {measured_images(metrics)}",
         f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'top-5 %':>9}{'ATE %':>9}{'PPD %':>9}",
     ]
     for name, row in rows:
@@ -25,6 +28,8 @@ def scores_as_text(metrics: Record) -> str:
         if "member_error" in row:
             line += f"{100 * row['member_error']:>9.2f}{100 * row['disagreement']:>9.2f}"
         lines.append(line)
+    if alone:
+        return "\n".join([*lines, *_parts(metrics)])
     lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
     return "\n".join([*lines, *_gains(metrics), *_parts(metrics)])
 
@@ -43,7 +48,8 @@ def _parts(metrics: Record) -> list[str]:
     if scaled := calibration(metrics):
         own = scaled["rows"][0]
         temperatures = " and ".join(words.decimal(value, 2) for value in own["temperatures"])
-        fitted = "held-out training images" if scaled["held_out"] else "the other half of the test images"
+        other_half = f"the other half of the {measured_images(metrics)}"
+        fitted = "held-out training images" if scaled["held_out"] else other_half
         changes = ", ".join(
             f"{name} {words.decimal(own['before'].get(key), 4)} → {words.decimal(own['after'].get(key), 4)}"
             for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
