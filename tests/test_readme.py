@@ -1,5 +1,6 @@
 """The README's commands and code run, and its figures are those of the records."""
 
+import csv
 import json
 import re
 import shlex
@@ -11,6 +12,7 @@ from test_config import load_recipe
 from test_runs import TINY
 
 import nesbs
+from nesbs.config import training_recipe
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -39,12 +41,21 @@ def test_the_readme_has_commands():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_readmes_commands_run(command, place, monkeypatch):
     words = shlex.split(command)[1:]
-    names = {"RUN": str(place / "run"), "RECIPE": "toy", "a.b=c": "seed=0", "runs/mine": str(place / "mine")}
+    names = {name: str(place / name) for name in ("RUN", "DEEP", "MOVED", "runs/mine")}
+    names |= {"RECIPE": "toy", "a.b=c": "seed=0"}
     words = [names.get(word, word).replace("FOLDER", str(folder_of_images(place / "images"))) for word in words]
     # Every recipe at toy size; the documented changes still apply.
     monkeypatch.setattr(
         "nesbs.cli.load_recipe", lambda name, changes, **top: load_recipe("toy", [*TINY, *changes], **top)
     )
+    small = [change for change in TINY if not change.startswith("space.")]
+
+    def trained(texts, changes, **more):
+        return training_recipe(
+            texts, changes=[*changes, "data.root=null", *small], **{**more, "name": "toy", "data": None}
+        )
+
+    monkeypatch.setattr("nesbs.given.training_recipe", trained)
     assert call(*words) == 0
 
 
@@ -92,3 +103,34 @@ def test_the_readmes_figures_are_those_of_the_records():
     (error, nll), (uniform_error, uniform_nll) = means
     said = f"error {100 * error:.2f} % against {100 * uniform_error:.2f} %, NLL {nll:.4f} against {uniform_nll:.4f}"
     assert said in README.replace("\n", " ")
+
+
+def benchmark_table():
+    """The second table of the README: committed records beside the benchmark's rows."""
+    lines = ["| architecture | images | accuracy % | the benchmark's | seconds |", "| --- | --- | --- | --- | --- |"]
+    for name, known in (
+        ("best", 94.37),
+        ("middle", None),
+    ):  # the first: NAS-Bench-201's best on CIFAR-10, test accuracy
+        folder = ROOT / "results" / "nasbench201" / name
+        metrics, record = (json.loads((folder / f"{file}.json").read_text()) for file in ("metrics", "record"))
+        [text] = metrics["ensemble"]["architectures"]
+        accuracy = 100 * (1 - metrics["ensemble"]["error"])
+        known = known or ROWS[text]
+        kind = "test" if metrics["measured_on"] == "test" else "held-out"
+        seconds = record["stages"]["members"]["seconds"]
+        shown = text.replace("|", "\\|")
+        lines.append(f"| `{shown}` | {metrics['test_images']:,} {kind} | {accuracy:.2f} | {known:g} | {seconds:.0f} |")
+        yield accuracy, known
+    yield "\n".join(lines)
+
+
+with (ROOT / "tests" / "nasbench201_sample.csv").open() as opened:
+    ROWS = {row["architecture"]: float(row["valid_acc_cifar10"]) for row in csv.DictReader(opened)}
+
+
+def test_members_reach_the_benchmarks_accuracy():
+    (best, best_known), (middle, middle_known), table = benchmark_table()
+    assert best == pytest.approx(best_known, abs=0.5)
+    assert middle == pytest.approx(middle_known, abs=1.0)
+    assert re.search(r"<!-- benchmark table -->\n(.*?)\n<!-- end -->", README, re.S)[1] == table
