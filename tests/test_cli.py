@@ -243,7 +243,7 @@ def test_datasets_says_what_is_needed_and_what_is_there(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "mine: 15 training and 4 test images, 12×12\nchannels 3, mean 0." in out
     assert f"kept in memory: {19 * 3 * 144:,} bytes\nant\n    7 training, 2 test\nbee\n    8 training, 2 test" in out
-    assert "1 images are left out:\n" in out
+    assert "1 image is left out:\n" in out
     assert "4.png cannot be read as an image (cannot identify" in out
     assert call("datasets", folder, "--set", "data.broken_limit=0") == 2
     assert "more than data.broken_limit=0" in capsys.readouterr().err

@@ -232,6 +232,12 @@ def test_another_recipe_on_the_folder_is_refused_and_nothing_lost(whole):
     assert results(whole) == before
 
 
+def test_settings_without_effect_on_results_may_change_when_a_run_goes_on(whole):
+    before = results(whole)
+    assert tiny(whole, changes=["data.workers=1", "members.together=2"]).scores()
+    assert results(whole) == before
+
+
 def test_threads_are_restored_when_a_run_goes_on(whole):
     torch.set_num_threads(1)
     recipe = load_recipe("toy", TINY, seed=0)

@@ -285,6 +285,8 @@ def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device:
     if not quiet:
         print(scores_as_text(scores))
         print(_duplicates(duplicates))
+        if work.data.broken:
+            print(f"left out: {len(work.data.broken)} images that cannot be read (record.json lists them)")
         print(f"report: {path}")
 
 

@@ -10,6 +10,7 @@ from nesbs.config import Recipe, parse_yaml
 from nesbs.errors import NesbsError
 
 RECIPE = "recipe.yaml"  # written first; what makes a folder a run
+WITHOUT_EFFECT = {"data.workers", "members.together"}  # on results: may be another when a run goes on
 
 
 def begun(folder: Path) -> bool:
@@ -44,7 +45,7 @@ def same_recipe(folder: Path, recipe: Recipe) -> Recipe:
     kept = read_recipe(folder)
     if recipe.threads is None:
         recipe = recipe.model_copy(update={"threads": kept.threads})
-    different = recipe.differences(kept)
+    different = [key for key in recipe.differences(kept) if key not in WITHOUT_EFFECT]
     if different:
         here, there = (_get(r, different[0]) for r in (recipe, kept))
         raise NesbsError(

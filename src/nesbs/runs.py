@@ -102,6 +102,7 @@ class Run:
             "search_valid": len(data.search_valid),
             "size": list(data.train.size),
             "channels": data.train.channels,
+            "left_out": list(data.broken),  # images that could not be read
             "classes": list(data.train.class_names),
         }
         record.setdefault("stages", {})

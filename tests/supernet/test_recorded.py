@@ -67,7 +67,7 @@ def test_twenty_steps_give_the_plain_steps_losses_and_weights(make, more, device
         batch = Batch(split.pixels(index).double(), split.labels[index], 0, step)
         rate.fill_(0.05 / (step + 1))
         if recorded is None:
-            recorded = RecordedPaths(supernets[1].network, lambda b: paths[b.step], batch, settings, optimisers[1])
+            recorded = RecordedPaths(supernets[1].network, [paths], batch, settings, optimisers[1])
         plain = plain_step(supernets[0], batch, path, optimisers[0], settings)
         losses.append((float(plain), float(recorded(batch))))
     one, two = zip(*losses, strict=True)
@@ -89,7 +89,7 @@ def test_only_what_the_path_uses_changes_bit_for_bit(make, noise):
     [path] = draw_paths(space, 1, seed=3, epoch=0, skip_dead=True)
     batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
     before = {name: weight.detach().clone() for name, weight in supernet.named_parameters()}
-    RecordedPaths(supernet.network, lambda b: path, batch, settings, sgd(supernet, settings))(batch)
+    RecordedPaths(supernet.network, [[path]], batch, settings, sgd(supernet, settings))(batch)
     plain_step(plain, batch, path, sgd(plain, settings), settings)
     changed = {name for name, weight in supernet.named_parameters() if not torch.equal(weight, before[name])}
     assert changed == {name for name, weight in plain.named_parameters() if not torch.equal(weight, before[name])}
@@ -105,7 +105,7 @@ def test_momentum_from_a_checkpoint_is_taken_over(noise):
     for weight in supernet.parameters():
         optimiser.state[weight]["momentum_buffer"] = torch.full_like(weight, 7.0)
     batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
-    recorded = RecordedPaths(supernet.network, lambda b: next(iter(space)), batch, settings, optimiser)
+    recorded = RecordedPaths(supernet.network, [[next(iter(space))]], batch, settings, optimiser)
     assert all(bool((optimiser.state[w]["momentum_buffer"] == 7).all()) for w in supernet.parameters())
     assert recorded._parameters.momentum.unique().tolist() == [7.0]
 
@@ -119,6 +119,6 @@ def test_low_precision_stays_close(noise):
         supernet = build_supernet(space, split, chosen, seed=0)
         paths = draw_paths(space, 5, seed=0, epoch=0, skip_dead=True)
         batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
-        recorded = RecordedPaths(supernet.network, lambda b: paths[b.step], batch, chosen, sgd(supernet, chosen))  # noqa: B023
+        recorded = RecordedPaths(supernet.network, [paths], batch, chosen, sgd(supernet, chosen))
         losses.append([float(recorded(Batch(batch.images, batch.labels, 0, step))) for step in range(5)])
     assert losses[0] == pytest.approx(losses[1], rel=0.03)

@@ -40,7 +40,7 @@ def _lines(data: Dataset) -> Iterator[str]:
     for name, in_train, in_test in zip(train.class_names, *counts, strict=True):
         yield f"{name}\n    {in_train} training, {in_test} test"
     if data.broken:
-        yield f"{len(data.broken)} images are left out:"
+        yield f"{len(data.broken)} {'image is' if len(data.broken) == 1 else 'images are'} left out:"
         yield from (f"    {reason}" for reason in data.broken)
 
 

@@ -124,6 +124,7 @@ def facts(record: Record) -> list[tuple[str, str]]:
     if data:
         size = " × ".join(str(side) for side in sequence(data.get("size")))
         classes = [str(name) for name in sequence(data.get("classes"))]
+        left_out = sequence(data.get("left_out"))
         shown += [
             ("data", str(data.get("name"))),
             (
@@ -132,6 +133,7 @@ def facts(record: Record) -> list[tuple[str, str]]:
                 f"supernet and {words.count(data.get('search_valid'))} fit the posterior and judge ensembles",
             ),
             ("test images", words.count(data.get("test_images"))),
+            *([("left out", f"{len(left_out)} images that cannot be read")] if left_out else []),
             ("image size", f"{size}, channels {data.get('channels', words.NOTHING)}"),
             (f"classes ({len(classes)})", ", ".join(classes)),
         ]

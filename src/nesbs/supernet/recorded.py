@@ -12,7 +12,7 @@ On a CPU the pieces run without being recorded, which is how the tests compare t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -109,21 +109,23 @@ class Parameters:
 
 
 class RecordedPaths:
-    """The step of a single-path supernet; `run(batch)` trains the architecture that `path(batch)` names.
+    """The step of a single-path supernet; it trains the architecture that `paths` has for the epoch and the step.
 
-    The supernet's BatchNorm keeps no running averages, so a piece changes nothing but states and gradients.
+    What an epoch's steps run and which parameters they change is worked out when it begins, so that no step waits
+    for the host. The supernet's BatchNorm keeps no running averages, so a piece changes nothing but states and gradients.
     """
 
     def __init__(
         self,
         network: PathNetwork,
-        path: Callable[[Batch], Architecture],
+        paths: Sequence[Sequence[Architecture]],
         batch: Batch,
         settings: TrainingSettings,
         optimiser: torch.optim.Optimizer,
     ) -> None:
         self._space = network.space
-        self._path = path
+        self._paths = paths
+        self._epoch = -1  # that is planned
         self._settings = settings
         device = batch.images.device
         self._lower = settings.lower_precision(device)
@@ -144,37 +146,45 @@ class RecordedPaths:
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Tensor:
         """Train one architecture on one batch; the loss, valid until the next call."""
-        forward, used = self._plan(self._path(batch))
+        if batch.epoch != self._epoch:
+            self._begin(batch.epoch)
+        wires = self._plans[batch.step]
         self._images.copy_(batch.images)
         self._labels.copy_(batch.labels)
-        self._used.copy_(used)
+        self._used.copy_(self._masks[batch.step])
         self._clear()
-        for number in forward:
-            self._forward[number]()
+        for wire in wires:
+            self._forward[wire]()
         self._judge()
-        for number in reversed(forward):
-            self._backward[number]()
+        for wire in reversed(wires):
+            self._backward[wire]()
         self._update()
         return self._loss
 
-    def _plan(self, architecture: Architecture) -> tuple[list[int], Tensor]:
-        """The wires whose work reaches the loss, in order, and which parameters they hold."""
-        chosen = {
-            (kind, target, source, op)
-            for kind, cell in enumerate(self._space.live(architecture))
-            for target, node in enumerate(cell, start=self._space.inputs)
-            for op, source in node
-        }
-        wanted, needed = [], {self._last}
-        for number in range(len(self._wires) - 1, -1, -1):
+    def _begin(self, epoch: int) -> None:
+        """Plan the steps of an epoch: their wires, and the parameters in use (steps, parameters) on the device."""
+        self._plans = [self._plan(architecture) for architecture in self._paths[epoch]]
+        masks = torch.zeros(len(self._plans), len(self._used), dtype=torch.bool)
+        masks[:, self._head_places] = True
+        for mask, wires in zip(masks, self._plans, strict=True):
+            mask[[place for wire in wires for place in self._places[wire]]] = True
+        self._masks = masks.to(self._used.device)
+        self._epoch = epoch
+
+    def _plan(self, architecture: Architecture) -> list[int]:
+        """The wires whose work reaches the loss, in the order they run."""
+        possible = list(self._by_choice[None])
+        for kind, cell in enumerate(self._space.live(architecture)):
+            for target, node in enumerate(cell, start=self._space.inputs):
+                for op, source in node:
+                    possible += self._by_choice[kind, target, source, op]
+        needed, plan = {self._last}, []
+        for number in sorted(possible, reverse=True):
             wire = self._wires[number]
-            state = self._whole.get(wire.target, wire.target)
-            if (wire.target in needed or state in needed) and (wire.choice is None or wire.choice in chosen):
-                wanted.append(number)
+            if wire.target in needed or self._whole.get(wire.target) in needed:
+                plan.append(number)
                 needed.add(wire.source)
-        used = torch.zeros(len(self._parameters.parameters), dtype=torch.bool)
-        used[[place for number in wanted for place in self._places[number]] + self._head_places] = True
-        return wanted[::-1], used
+        return plan[::-1]
 
     @torch.no_grad()
     def _lay_out(self, parts: Mapping[str, tuple[str, int, int]]) -> dict[str, State]:
@@ -225,6 +235,9 @@ class RecordedPaths:
         place = self._parameters.place
         self._places = [[place[parameter] for parameter in wire.module.parameters()] for wire in self._wires]
         self._head_places = [place[parameter] for parameter in head]
+        self._by_choice: dict[tuple[int, int, int, str] | None, list[int]] = {None: []}
+        for number, wire in enumerate(self._wires):
+            self._by_choice.setdefault(wire.choice, []).append(number)
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._images.shape if name == "images" else self._states[name].value.shape)

@@ -117,14 +117,11 @@ def supernet_training(
 ) -> Training:
     """The training of a supernet, step by step, along `paths`: for each epoch the architecture of every step."""
 
-    def path(batch: Batch) -> Architecture:
-        return paths[batch.epoch][batch.step]
-
     def loss(batch: Batch) -> Tensor:
-        return F.cross_entropy(supernet(batch.images, path(batch)), batch.labels)
+        return F.cross_entropy(supernet(batch.images, paths[batch.epoch][batch.step]), batch.labels)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        return RecordedPaths(supernet.network, path, batch, settings, optimiser)
+        return RecordedPaths(supernet.network, paths, batch, settings, optimiser)
 
     return training(
         supernet,
