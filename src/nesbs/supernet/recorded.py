@@ -112,7 +112,8 @@ class RecordedPaths:
     """The step of a single-path supernet; it trains the architecture that `paths` has for the epoch and the step.
 
     What an epoch's steps run and which parameters they change is worked out when it begins, so that no step waits
-    for the host. The supernet's BatchNorm keeps no running averages, so a piece changes nothing but states and gradients.
+    for the host. The supernet's BatchNorm keeps no running averages, so a piece changes nothing but states and
+    gradients.
     """
 
     def __init__(
