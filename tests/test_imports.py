@@ -20,6 +20,7 @@ ORDER = [
         "stages",
         "trained",
         "runs",
+        "quality",
         "progress",
         "report",
         "listing",

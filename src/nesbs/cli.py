@@ -27,9 +27,12 @@ from nesbs.options import (
     Unseen,
     UnseenRoot,
     chosen_device,
+    ended,
+    numbers,
 )
-from nesbs.progress import StoppedError, shown
-from nesbs.report import cells_as_text, draw_cells, scores_as_text, write_report
+from nesbs.progress import shown
+from nesbs.quality import measure_quality
+from nesbs.report import cells_as_text, draw_cells, quality_as_text, scores_as_text, write_report
 from nesbs.runs import Run
 from nesbs.spaces import darts, zoo
 from nesbs.stages import Progress
@@ -181,6 +184,44 @@ def evaluate(
 
 
 @app.command()
+def quality(
+    run: RunFolder,
+    architectures: Annotated[int, typer.Option(metavar="N", min=4, help="So many are trained for the truth.")] = 10,
+    candidates: Annotated[int, typer.Option(metavar="N", min=4, help="Drawn, to take N diverse ones from.")] = 50,
+    epochs: Annotated[int | None, typer.Option(metavar="E", min=1, help="Of their training.")] = None,
+    sizes: Annotated[str, typer.Option(metavar="N,N", help="Sizes of ensembles.")] = "1,3,5,7",
+    table: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Read the truth instead: a benchmark.")] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of accuracies in per cent.")] = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """How good the supernet's estimates are: look before trusting a search.
+
+    Correlation and agreement between estimated and true performance, of single architectures and of ensembles, with
+    intervals and a verdict. Truth is trained (a quarter of the recipe's epochs, unless --epochs says) or read from a
+    table with the columns architecture and NAME.
+    """
+    with shown(quiet) as progress:
+        work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
+        work.require("supernet.safetensors", f"nesbs search RECIPE --out {run}")
+        found = measure_quality(
+            work,
+            architectures=architectures,
+            candidates=candidates,
+            epochs=epochs,
+            sizes=numbers(sizes, "--sizes"),
+            table=table,
+            column=column,
+        )
+    path = write_report(run)
+    if not quiet:
+        print(quality_as_text(found))
+        print(f"report: {path}")
+
+
+@app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders.")],
     seed: Seed = None,
@@ -250,30 +291,7 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(__version__)
         return
-    try:
-        code = app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
-    except NesbsError as error:
-        if "--debug" in arguments:
-            raise
-        _fail(str(error))
-    except StoppedError:
-        print("stopped; the same command goes on from here", file=sys.stderr)
-        raise SystemExit(130) from None
-    except OSError as error:
-        if "--debug" in arguments:
-            raise
-        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
-    except Exception as error:
-        # Wrong options and missing arguments; the parser's exceptions carry their message like this.
-        if not hasattr(error, "format_message"):
-            raise
-        _fail(f"{error.format_message()} (nesbs --help, nesbs COMMAND --help)")
-    raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _fail(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(2)
+    ended(lambda: app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs"), debug="--debug" in arguments)
 
 
 def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, quiet: bool) -> None:

@@ -1,7 +1,9 @@
-"""The options of the commands: one kind each, with its help, and what a device's name means."""
+"""The options of the commands: one kind each, with its help; what their values mean, and how a command ends."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import torch
 import typer
 
 from nesbs.errors import NesbsError, did_you_mean
+from nesbs.progress import StoppedError
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder.")]
@@ -44,3 +47,43 @@ def chosen_device(name: str) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise NesbsError("--device cuda: no GPU that torch can use was found; take --device cpu")
     return name
+
+
+def numbers(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them.
+
+    >>> numbers("1, 3,5", "--sizes")
+    (1, 3, 5)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise NesbsError(f"{option} takes whole numbers with commas between them, found {text!r}") from None
+
+
+def ended(command: Callable[[], object], *, debug: bool) -> None:
+    """Run a command and end: bad input with code 2 and its message (or a traceback), Ctrl-C with 130."""
+    try:
+        code = command()
+    except NesbsError as error:
+        if debug:
+            raise
+        _fail(str(error))
+    except StoppedError:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        raise SystemExit(130) from None
+    except OSError as error:
+        if debug:
+            raise
+        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except Exception as error:
+        # Wrong options and missing arguments; the parser's exceptions carry their message like this.
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(f"{error.format_message()} (nesbs --help, nesbs COMMAND --help)")
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(2)

@@ -141,7 +141,7 @@ class Run:
             supernet.eval()
             supernet.losses, supernet.updates = json.loads(about["losses"]), json.loads(about["updates"])
             return supernet
-        with self._stage("supernet", settings.epochs) as stage:
+        with self.stage("supernet", settings.epochs) as stage:
             supernet = train_supernet(
                 self.space,
                 self.data.search_train,
@@ -169,7 +169,7 @@ class Run:
                 raise NesbsError(f"{path} is of space {posterior.space.name}, the recipe's is {self.space.name}")
             return posterior
         supernet = self.supernet()
-        with self._stage("posterior", settings.steps) as stage:
+        with self.stage("posterior", settings.steps) as stage:
             entropies: list[float] = []
 
             def heard(step: int, entropy: float) -> None:
@@ -193,7 +193,7 @@ class Run:
             files.write_json(path, Selection.given(given).to_json())
             return Selection.given(given)
         supernet, posterior = self.supernet(), self.posterior()
-        with self._stage("selection", 1) as stage:
+        with self.stage("selection", 1) as stage:
             selection = search(
                 supernet,
                 posterior,
@@ -248,7 +248,7 @@ class Run:
         ensembles = {"ensemble": self.ensemble()}
         if recipe.evaluation.uniform:
             ensembles["uniform"] = self.uniform()
-        with self._stage("evaluation", len(ensembles) * units(parts, material)) as stage:
+        with self.stage("evaluation", len(ensembles) * units(parts, material)) as stage:
             done = itertools.count(1)
             for name, ensemble in ensembles.items():
                 value[name] = measure(
@@ -271,12 +271,13 @@ class Run:
             self.recipe.members,
             seed=self.recipe.seed,
             folder=self.folder / folder,
-            stage=lambda total: self._stage(folder, total),
+            stage=lambda total: self.stage(folder, total),
         )
         return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager
-    def _stage(self, name: str, total: int) -> Iterator[Stage]:
+    def stage(self, name: str, total: int) -> Iterator[Stage]:
+        """A stage at work: shown while it runs, with its seconds and memory in the record."""
         self.progress.start(name, total)
         stage = Stage(self.folder, name, device=self.device, progress=self.progress)
         yield stage

@@ -3,7 +3,9 @@
 from nesbs.evaluation.calibration import Calibration, calibrate, cross_calibrate, fit_temperature, scale
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from nesbs.evaluation.human import agreement, load_human
+from nesbs.evaluation.mass import Mass, mass
 from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make, units
+from nesbs.evaluation.ranking import Ranking, ensembles_of, pearson, rank, spearman, spread, top_agreement, verdict
 from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, score_logits
 from nesbs.evaluation.settings import EvaluationSettings
 from nesbs.evaluation.unseen import brought_to, detection
@@ -15,8 +17,10 @@ __all__ = [
     "Calibration",
     "EvaluationSettings",
     "Gain",
+    "Mass",
     "Material",
     "MemberScores",
+    "Ranking",
     "Scores",
     "agreement",
     "brought_to",
@@ -24,13 +28,21 @@ __all__ = [
     "corrupt",
     "cross_calibrate",
     "detection",
+    "ensembles_of",
     "evaluate",
     "fit_temperature",
     "gather",
     "load_human",
+    "mass",
     "measure",
+    "pearson",
+    "rank",
     "scale",
     "score_logits",
+    "spearman",
+    "spread",
     "to_make",
+    "top_agreement",
     "units",
+    "verdict",
 ]

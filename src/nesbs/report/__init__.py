@@ -6,6 +6,16 @@ Also parts of it on their own: an architecture's cells as an SVG file (`draw_cel
 
 from nesbs.report.documents import cells_as_text, draw_cells
 from nesbs.report.page import Records, load_records, render, write_report
+from nesbs.report.quality import quality_as_text
 from nesbs.report.table import scores_as_text
 
-__all__ = ["Records", "cells_as_text", "draw_cells", "load_records", "render", "scores_as_text", "write_report"]
+__all__ = [
+    "Records",
+    "cells_as_text",
+    "draw_cells",
+    "load_records",
+    "quality_as_text",
+    "render",
+    "scores_as_text",
+    "write_report",
+]

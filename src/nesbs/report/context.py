@@ -10,13 +10,21 @@ from nesbs.report import cells, words
 from nesbs.report.choice import chosen_cells, rounds, used_operations
 from nesbs.report.heatmaps import posterior_tables
 from nesbs.report.parts import calibration, corruptions, human, not_asked, unseen
+from nesbs.report.quality import quality
 from nesbs.report.reading import Record, mapping, sequence
 from nesbs.report.scores import disagreement, error_bars, gains, headline, score_rows
 from nesbs.report.stages import EVALUATE, SEARCH, TRAIN, facts, learning_curves, missing, stage_rows, update_tables
 from nesbs.report.tuning import choice_of_delta
 
 
-def context(recipe: Record, record: Record, posterior: Record, selection: Record, metrics: Record) -> dict[str, Any]:
+def context(
+    recipe: Record,
+    record: Record,
+    posterior: Record,
+    selection: Record,
+    metrics: Record,
+    estimates: Record | None = None,
+) -> dict[str, Any]:
     """Everything on the page; an empty record stands for a missing file."""
     stages = mapping(record.get("stages"))
     uniform_wanted = mapping(recipe.get("evaluation")).get("uniform") is True
@@ -34,6 +42,7 @@ def context(recipe: Record, record: Record, posterior: Record, selection: Record
     search, selected = mapping(recipe.get("search")), mapping(stages.get("selection"))
     return {
         "given": given,
+        "quality": quality(estimates or {}),
         "names": {key: str(name) for key, name in names.items() if name},
         "missing": missing(recipe, record, posterior, selection, metrics, uniform_wanted),
         "headline": headline(metrics),

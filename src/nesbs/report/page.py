@@ -26,6 +26,7 @@ class Records:
     posterior: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
+    quality: Mapping[str, Any] | None = None
 
 
 def load_records(folder: Path) -> Records:
@@ -33,7 +34,7 @@ def load_records(folder: Path) -> Records:
     recipe = folder / "recipe.yaml"
     records = Records(
         parse_yaml(files.read_text(recipe), str(recipe)) if recipe.is_file() else None,
-        *(_read(folder / f"{name}.json") for name in ("record", "posterior", "selection", "metrics")),
+        *(_read(folder / f"{name}.json") for name in ("record", "posterior", "selection", "metrics", "quality")),
     )
     if records == Records():
         raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
@@ -52,6 +53,7 @@ def render(records: Records) -> str:
                 records.posterior or {},
                 records.selection or {},
                 records.metrics or {},
+                records.quality or {},
             )
         )
     )

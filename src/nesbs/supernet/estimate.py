@@ -71,6 +71,10 @@ class Estimator:
         logits[:, self._order] = predicted
         return logits
 
+    def forget(self) -> None:
+        """Give the memory of all predictions back; they are computed again when asked for."""
+        self._cache.clear()
+
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
         """Log-probabilities of several: (architectures, images, classes)."""
         self.prepare(architectures)

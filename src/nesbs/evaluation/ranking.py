@@ -1,0 +1,177 @@
+"""How well estimates rank: correlation and agreement with the truth, with intervals, and a verdict in words.
+
+The paper's appendix C.1 for any space and data. Performances are losses or errors, so lower is better on both
+sides. Ensembles of the same few architectures share members and are not independent; intervals therefore leave
+out one architecture at a time (jackknife), with every ensemble it is in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+MOST = 500  # ensembles of one size that are looked at
+Measure = Callable[[np.ndarray, np.ndarray], float]
+
+
+def spearman(estimated: np.ndarray, true: np.ndarray) -> float:
+    """Rank correlation, ties at their mean rank; 0 where one side does not vary.
+
+    >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
+    0.5
+    """
+    return pearson(stats.rankdata(estimated), stats.rankdata(true))
+
+
+def pearson(estimated: np.ndarray, true: np.ndarray) -> float:
+    """Linear correlation; 0 where one side does not vary.
+
+    >>> pearson(np.array([1.0, 2.0, 3.0]), np.array([5.0, 7.0, 9.0]))
+    1.0
+    """
+    one, two = estimated - estimated.mean(), true - true.mean()
+    scale = math.sqrt(float(one @ one) * float(two @ two))
+    return round(float(one @ two) / scale, 12) if scale > 0 else 0.0
+
+
+def top_agreement(estimated: np.ndarray, true: np.ndarray, share: float = 0.3) -> float:
+    """Agreement-k: of the best k by estimate, the share that are among the best k in truth; k is a share of all.
+
+    Ties are broken by place. Chance gives about `share`.
+
+    >>> top_agreement(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 9.0, 2.0, 8.0]), 0.5)
+    0.5
+    """
+    k = max(1, round(share * len(true)))
+    best = [set(np.argsort(values, kind="stable")[:k].tolist()) for values in (estimated, true)]
+    return len(best[0] & best[1]) / k
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its 95 % interval; the ends are None where there are too few architectures for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def with_interval(
+    measure: Measure,
+    estimated: np.ndarray,
+    true: np.ndarray,
+    members: Sequence[Sequence[int]],
+    *,
+    correlation: bool = True,
+) -> Interval:
+    """A measure over ensembles of architectures, `members` (ensembles, size), with a jackknife interval.
+
+    Correlations are treated on Fisher's scale, so that an interval stays between −1 and 1.
+    """
+    value = measure(estimated, true)
+    inside = np.array([list(row) for row in members])
+    architectures = np.unique(inside)
+
+    def scale(x: float) -> float:
+        return math.atanh(min(max(x, -0.999999), 0.999999)) if correlation else x
+
+    left = []
+    for architecture in architectures:
+        kept = ~(inside == architecture).any(1)
+        if kept.sum() < 3:
+            return Interval(value, None, None)
+        left.append(scale(measure(estimated[kept], true[kept])))
+    count = len(left)
+    error = math.sqrt((count - 1) / count * float(np.square(np.array(left) - np.mean(left)).sum()))
+    reach = float(stats.t.ppf(0.975, count - 1)) * error
+    ends = [scale(value) - reach, scale(value) + reach]
+    low, high = [math.tanh(end) for end in ends] if correlation else [min(max(end, 0.0), 1.0) for end in ends]
+    return Interval(value, low, high)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well one kind of estimate ranks ensembles of one size."""
+
+    size: int
+    ensembles: int
+    spearman: Interval
+    pearson: Interval
+    agreement: Interval
+    better_half: float | None  # Spearman among those that are truly better, None where they are too few
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], *, share: float = 0.3) -> Ranking:
+    """Compare estimated and true losses (ensembles,) of ensembles with these members."""
+    half = np.argsort(true, kind="stable")[: (len(true) + 1) // 2]
+    return Ranking(
+        len(members[0]),
+        len(members),
+        with_interval(spearman, estimated, true, members),
+        with_interval(pearson, estimated, true, members),
+        with_interval(lambda a, b: top_agreement(a, b, share), estimated, true, members, correlation=False),
+        spearman(estimated[half], true[half]) if len(half) >= 5 else None,
+    )
+
+
+def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MOST) -> list[tuple[int, ...]]:
+    """Ensembles of `size` different architectures: all of them, or `most` drawn without repetition.
+
+    >>> len(ensembles_of(10, 3)), len(ensembles_of(20, 5))
+    (120, 500)
+    """
+    total = math.comb(architectures, size)
+    if total <= most:
+        return list(itertools.combinations(range(architectures), size))
+    random = np.random.default_rng(seed)
+    drawn: dict[tuple[int, ...], None] = {}
+    while len(drawn) < most:
+        drawn[tuple(sorted(random.choice(architectures, size, replace=False).tolist()))] = None
+    return list(drawn)
+
+
+def spread(losses: Sequence[float], count: int) -> list[int]:
+    """`count` places evenly spread over the ranks of losses: architectures of diverse estimated performance.
+
+    >>> spread([0.3, 0.1, 0.2, 0.5, 0.4], 3)
+    [1, 0, 3]
+    """
+    order = np.argsort(np.array(losses), kind="stable")
+    places = np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(int)
+    return [int(order[place]) for place in places]
+
+
+def verdict(ranking: Ranking, *, loss: float, classes: int) -> str:
+    """What the figures for single architectures mean for a search, in a sentence or two.
+
+    `loss` is the median estimated loss: a supernet at chance has learned nothing, whatever its correlation.
+    """
+    value, low, high = ranking.spearman.value, ranking.spearman.low, ranking.spearman.high
+    figures = f"Spearman {value:.2f}" + ("" if low is None else f", 95 % interval {low:.2f} to {high:.2f}")
+    if loss > 0.97 * math.log(classes):
+        return (
+            f"Do not trust this search: the supernet predicts no better than chance (median estimated loss {loss:.2f}, "
+            f"chance {math.log(classes):.2f}), so its ranking ({figures}) means nothing. Train it longer."
+        )
+    if low is None or high is None:
+        return f"Too few architectures to judge the estimate ({figures}): measure more with --architectures."
+    if high < 0:
+        return f"Do not trust this search: the estimate ranks backwards ({figures}). Train it longer, or shallower."
+    if low <= 0:
+        return (
+            f"The estimate cannot be told from chance with {ranking.ensembles} architectures ({figures}). Measure "
+            "more, or train a shallower supernet, longer, before trusting the choice."
+        )
+    if value >= 0.7:
+        return f"The estimate ranks well ({figures}): the search can tell good architectures from bad ones."
+    return f"The estimate ranks better than chance, but weakly ({figures}): expect good members, not the best ones."

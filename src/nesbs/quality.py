@@ -1,0 +1,181 @@
+"""How good the supernet's estimates are, before a search is trusted (paper, app. C.1; `quality.json`).
+
+Truth is either trained here, a sample of architectures for a given budget, or read from a table such as a
+benchmark's. Estimates are those the search uses.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from nesbs import files, metrics, rng
+from nesbs.ensemble import Ensemble, ensemble_losses
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
+from nesbs.runs import Run
+from nesbs.settings import Settings
+from nesbs.spaces import Architecture
+from nesbs.supernet import Estimator
+from nesbs.trained import trained_members
+
+FILE = "quality.json"
+
+
+class QualitySettings(Settings):
+    """What is compared (options of `nesbs quality`)."""
+
+    architectures: int = Field(10, ge=4, description="trained for the truth; paper: 10")
+    candidates: int = Field(50, ge=4, description="drawn uniformly, from which those of diverse estimates are taken")
+    epochs: int | None = Field(None, ge=1, description="of their training; by default a quarter of the recipe's")
+    sizes: tuple[int, ...] = Field((1, 3, 5, 7), min_length=1, description="of ensembles; paper: 1, 3, 5, 7")
+    share: float = Field(0.3, gt=0, le=1, description="k of Agreement-k, as a share of all; paper: 0.3")
+    table: str | None = Field(None, description="a CSV file with the column `architecture` and true accuracies")
+    column: str | None = Field(None, description="the table's column of accuracies in per cent")
+
+    @field_validator("sizes")
+    @classmethod
+    def _whole(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if min(value) < 1:
+            raise ValueError("sizes are 1 or more")
+        return tuple(sorted(set(value)))
+
+
+def measure_quality(run: Run, **settings: object) -> dict[str, Any]:
+    """Compare the estimates of a run's supernet with the truth; what `quality.json` then holds."""
+    chosen = QualitySettings.of(settings)
+    estimator = Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
+    value = _by_table(run, estimator, chosen) if chosen.table is not None else _by_training(run, estimator, chosen)
+    files.write_json(run.folder / FILE, value)
+    return value
+
+
+def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> dict[str, Any]:
+    drawn = run.space.sample(settings.candidates, generator=rng.generator(run.recipe.seed, "quality"))
+    drawn = list(dict.fromkeys(drawn))
+    estimated = estimator.log_probs(drawn)
+    losses = metrics.nll(estimated, estimator.split.labels).tolist()
+    picked = spread(losses, settings.architectures)
+    if len(picked) < settings.architectures:
+        raise NesbsError(
+            f"--architectures {settings.architectures}: only {len(picked)} different ones were drawn: raise "
+            "--candidates"
+        )
+    architectures = [drawn[place] for place in picked]
+    epochs = settings.epochs or max(1, run.recipe.members.epochs // 4)
+    members = trained_members(
+        run.space,
+        architectures,
+        run.data.train,
+        run.recipe.members.model_copy(update={"epochs": epochs}),
+        seed=run.recipe.seed,
+        folder=run.folder / f"quality-{epochs}-epochs",
+        stage=lambda total: run.stage("quality", total),
+    )
+    test = run.data.test
+    true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)
+    sizes = [size for size in settings.sizes if size <= len(architectures) - 2]
+    sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
+    rankings: dict[str, list[dict[str, Any]]] = {"loss": [], "error": []}
+    points: dict[str, list[list[float]]] = {}
+    for size, groups in sets.items():
+        guess = _both(estimated[picked], estimator.split.labels, groups)
+        truth = _both(true, test.labels, groups)
+        for kind, found in rankings.items():
+            found.append(rank(guess[kind], truth[kind], groups, share=settings.share).to_json())
+        points[str(size)] = [list(pair) for pair in zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True)]
+    alone, own = _both(estimated[picked], estimator.split.labels), _both(true, test.labels)
+    return {
+        "truth": {"kind": "trained", "epochs": epochs, "images": len(run.data.train), "measured_on": len(test)},
+        "share": settings.share,
+        "rankings": rankings,
+        "points": points,
+        "architectures": _listed(architectures, alone, own["loss"], own["error"]),
+        "mass": None,
+        "verdict": _verdict(alone, own["loss"], settings, run.data.test.classes),
+    }
+
+
+def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict[str, Any]:
+    texts, accuracies = read_table(Path(str(settings.table)).expanduser(), settings.column)
+    architectures = [run.space.parse(text) for text in texts]
+    with run.stage("quality", len(architectures)) as stage:
+        singles = [(place,) for place in range(len(architectures))]
+        alone: dict[str, np.ndarray] = {"loss": np.empty(0), "error": np.empty(0)}
+        for start in range(0, len(architectures), 50):
+            part = _both(estimator.log_probs(architectures[start : start + 50]), estimator.split.labels)
+            alone = {kind: np.concatenate([alone[kind], part[kind]]) for kind in alone}
+            estimator.forget()
+            stage.advance(min(start + 50, len(architectures)), "architectures estimated")
+        errors = 1 - np.array(accuracies) / 100
+        rankings = {kind: [rank(alone[kind], errors, singles, share=settings.share).to_json()] for kind in alone}
+        log_probs = run.posterior().log_prob(architectures).double().numpy()
+    return {
+        "truth": {"kind": "table", "file": Path(str(settings.table)).name, "column": settings.column},
+        "share": settings.share,
+        "rankings": rankings,
+        "points": {"1": [list(pair) for pair in zip(alone["loss"].tolist(), errors.tolist(), strict=True)]},
+        "architectures": _listed(architectures, alone, None, errors),
+        "mass": mass(log_probs, np.array(accuracies)).to_json(),
+        "verdict": _verdict(alone, errors, settings, run.data.test.classes),
+    }
+
+
+def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
+    """Architectures and their accuracies in per cent from a CSV file."""
+    rows = list(csv.DictReader(files.read_text(path).splitlines()))
+    names = list(rows[0]) if rows else []
+    if "architecture" not in names:
+        raise NesbsError(f"{path} needs a column architecture, found {', '.join(names) or 'nothing'}")
+    if column is None or column not in names:
+        raise NesbsError(f"--column {column or 'NAME'}: {did_you_mean(column or '', names)}")
+    try:
+        accuracies = [float(row[column]) for row in rows]
+    except (TypeError, ValueError):
+        raise NesbsError(f"{path}: column {column} must hold accuracies in per cent") from None
+    if len(rows) < 4 or not all(0 <= accuracy <= 100 for accuracy in accuracies):
+        raise NesbsError(f"{path}: column {column} must hold four accuracies or more, between 0 and 100")
+    return [row["architecture"] for row in rows], accuracies
+
+
+def _both(log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None) -> dict[str, np.ndarray]:
+    """Losses and errors of ensembles from their members' log-probabilities (members, images, classes)."""
+    if groups is None:
+        groups = [(place,) for place in range(len(log_probs))]
+    members = torch.tensor([list(group) for group in groups], device=log_probs.device)
+    errors = [metrics.error(metrics.average(log_probs[list(group)]), labels) for group in groups]
+    return {
+        "loss": ensemble_losses(log_probs, labels, members).cpu().double().numpy(),
+        "error": torch.stack(errors).cpu().double().numpy(),
+    }
+
+
+def _listed(
+    architectures: Sequence[Architecture],
+    estimated: dict[str, np.ndarray],
+    losses: np.ndarray | None,
+    errors: np.ndarray,
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "architecture": str(architecture),
+            "estimated_loss": float(estimated["loss"][place]),
+            "estimated_error": float(estimated["error"][place]),
+            "true_loss": None if losses is None else float(losses[place]),
+            "true_error": float(errors[place]),
+        }
+        for place, architecture in enumerate(architectures)
+    ]
+
+
+def _verdict(alone: dict[str, np.ndarray], true: np.ndarray, settings: QualitySettings, classes: int) -> str:
+    singles = [(place,) for place in range(len(true))]
+    ranking = rank(alone["loss"], true, singles, share=settings.share)
+    return verdict(ranking, loss=float(np.median(alone["loss"])), classes=classes)

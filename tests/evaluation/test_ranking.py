@@ -1,0 +1,123 @@
+"""Ranking: against scipy, hand counts and simulated truths; the verdict says what the figures say."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nesbs.evaluation import ensembles_of, mass, pearson, rank, spearman, spread, top_agreement, verdict
+from nesbs.evaluation.ranking import with_interval
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_correlations_are_scipys(ties):
+    for count in (3, 10, 200):
+        one, two = RANDOM.normal(size=(2, count))
+        if ties:
+            one, two = one.round(), two.round()
+            one[0], two[0] = 5.0, -5.0  # so that both vary
+        assert spearman(one, two) == pytest.approx(stats.spearmanr(one, two).statistic, abs=1e-9)
+        assert pearson(one, two) == pytest.approx(stats.pearsonr(one, two).statistic, abs=1e-9)
+
+
+def test_what_does_not_vary_correlates_with_nothing():
+    assert spearman(np.ones(5), np.arange(5.0)) == pearson(np.arange(5.0), np.ones(5)) == 0.0
+
+
+def test_agreement_is_a_hand_count():
+    estimated = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 9.0, 8.0, 7.0, 6.0, 10.0])
+    true = np.array([1.0, 2.0, 9.0, 3.0, 8.0, 7.0, 6.0, 5.0, 4.0, 10.0])
+    # Best three by estimate: 1, 2, 0; in truth: 0, 1, 3; in common: 0 and 1.
+    assert top_agreement(estimated, true, 0.3) == pytest.approx(2 / 3)
+    assert top_agreement(estimated, estimated, 0.3) == 1.0
+    assert top_agreement(estimated, -estimated, 0.3) == 0.0
+    assert top_agreement(estimated, true, 1.0) == 1.0
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    hits, trials, count, rho = 0, 300, 40, 0.6
+    for trial in range(trials):
+        random = np.random.default_rng(trial)
+        one = random.normal(size=count)
+        two = rho * one + math.sqrt(1 - rho**2) * random.normal(size=count)
+        found = with_interval(pearson, one, two, [(place,) for place in range(count)])
+        assert -1 <= found.low <= found.value <= found.high <= 1
+        hits += found.low <= rho <= found.high
+    assert 0.90 <= hits / trials <= 0.99
+
+
+def test_intervals_of_ensembles_leave_out_architectures_not_ensembles():
+    # Ensembles share members: treating them as independent would give an interval many times too short.
+    random = np.random.default_rng(1)
+    skill, noise = random.normal(size=(2, 10))
+    groups = ensembles_of(10, 3)
+    estimated = np.array([skill[list(group)].mean() for group in groups])
+    true = np.array([(0.5 * skill + noise)[list(group)].mean() for group in groups])
+    found = with_interval(spearman, estimated, true, groups)
+    naive = 2 * 1.96 / math.sqrt(len(groups) - 3)
+    assert math.atanh(found.high) - math.atanh(found.low) > 2 * naive
+
+
+def test_too_few_architectures_have_no_interval():
+    assert with_interval(spearman, np.arange(3.0), np.arange(3.0), [(0,), (1,), (2,)]).low is None
+
+
+def test_ranking_puts_it_together():
+    true = np.arange(20.0)
+    estimated = true.copy()
+    estimated[:10] = estimated[:10][::-1]  # the better half backwards
+    found = rank(estimated, true, [(place,) for place in range(20)])
+    assert (found.size, found.ensembles, found.better_half) == (1, 20, -1.0)
+    assert found.spearman.value == pytest.approx(stats.spearmanr(estimated, true).statistic)
+
+
+def test_ensembles_are_all_of_them_or_different_ones():
+    assert ensembles_of(4, 2) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    drawn = ensembles_of(30, 5, seed=3)
+    assert len(set(drawn)) == len(drawn) == 500
+    assert all(len(set(group)) == 5 and group == tuple(sorted(group)) for group in drawn)
+    assert drawn == ensembles_of(30, 5, seed=3) != ensembles_of(30, 5, seed=4)
+
+
+def test_diverse_estimates_reach_from_the_best_to_the_worst():
+    losses = RANDOM.permutation(50).astype(float).tolist()
+    assert [losses[place] for place in spread(losses, 8)] == [0, 7, 14, 21, 28, 35, 42, 49]
+    assert len(spread(losses[:3], 8)) == 3
+
+
+def judged(rho, count=200, loss=1.0, seed=0):
+    random = np.random.default_rng(seed)
+    one = random.normal(size=count)
+    two = rho * one + math.sqrt(1 - rho**2) * random.normal(size=count)
+    return verdict(rank(one, two, [(place,) for place in range(count)]), loss=loss, classes=10)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (judged(0.9), "The estimate ranks well"),
+        (judged(0.4), "better than chance, but weakly"),
+        (judged(0.0, count=30), "cannot be told from chance with 30 architectures"),
+        (judged(-0.7), "ranks backwards"),
+        (judged(0.95, loss=2.3), "predicts no better than chance"),
+        (verdict(rank(np.arange(3.0), np.arange(3.0), [(0,), (1,), (2,)]), loss=1.0, classes=10), "Too few"),
+    ],
+)
+def test_the_verdict_says_what_the_figures_say(said, expected):
+    assert expected in said
+
+
+def test_mass_equals_an_enumeration():
+    log_probs, accuracies = RANDOM.normal(size=500) * 3, RANDOM.uniform(60, 95, size=500)
+    p = np.exp(log_probs) / np.exp(log_probs).sum()
+    found = mass(log_probs + 7.0, accuracies)  # need not be normalised
+    assert found.expected == pytest.approx(sum(p * accuracies))
+    assert found.effective == pytest.approx(1 / sum(p**2))
+    ranked = sorted(range(500), key=lambda place: -accuracies[place])
+    assert found.mode_rank == ranked.index(int(np.argmax(p))) + 1
+    assert found.top1 == pytest.approx(sum(p[place] for place in ranked[:5]))
+    assert found.top10 == pytest.approx(sum(p[place] for place in ranked[:50]))
+    assert mass(np.zeros(4), np.arange(4.0)).effective == pytest.approx(4)

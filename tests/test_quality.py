@@ -1,0 +1,97 @@
+"""`nesbs quality`: truth trained or read, resumed, and a verdict that is right about a supernet not trained at all."""
+
+import csv
+
+import pytest
+from test_cli import call
+from test_runs import tiny
+
+import nesbs
+from nesbs import files
+from nesbs.errors import NesbsError
+from nesbs.quality import measure_quality
+from nesbs.report import load_records, render
+from nesbs.spaces import toy_edges
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    work = tiny(tmp_path_factory.mktemp("quality") / "run")
+    work.selection()
+    return work
+
+
+def test_truth_is_trained_and_compared(run, capsys):
+    assert (
+        call("quality", run.folder, "--architectures", "6", "--candidates", "20", "--epochs", "1", "--sizes", "1,3")
+        == 0
+    )
+    out = capsys.readouterr().out
+    found = files.read_json(run.folder / "quality.json")
+    assert found["truth"]["epochs"] == 1
+    assert [(entry["size"], entry["ensembles"]) for entry in found["rankings"]["loss"]] == [(1, 6), (3, 20)]
+    assert len(found["points"]["3"]) == 20
+    assert f"{found['rankings']['loss'][0]['spearman']['value']:.2f}" in out
+    assert found["verdict"] in out
+    # Each truth is a member trained for an epoch and measured on the test images.
+    entry = found["architectures"][0]
+    members = sorted((run.folder / "quality-1-epochs").glob("*.safetensors"))
+    assert len(members) == 6
+    again = measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3))
+    assert again == found
+    architecture = run.space.parse(entry["architecture"])
+    estimator = nesbs.Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
+    log_probs = estimator.log_probs([architecture])
+    assert entry["estimated_loss"] == pytest.approx(float(nesbs.metrics.nll(log_probs, run.data.search_valid.labels)))
+    page = render(load_records(run.folder))
+    assert "How good the estimate is" in page
+    assert found["verdict"] in page
+
+
+def test_truth_is_read_from_a_table(run, tmp_path):
+    space = toy_edges()
+    table = tmp_path / "table.csv"
+    rows = [(str(a), 50 + i) for i, a in enumerate(space)]
+    with table.open("w", newline="") as opened:
+        csv.writer(opened).writerows([("architecture", "accuracy"), *rows])
+    found = measure_quality(run, table=str(table), column="accuracy")
+    assert len(found["architectures"]) == len(space)
+    assert [entry["true_error"] for entry in found["architectures"]] == pytest.approx([1 - a / 100 for _, a in rows])
+    weights = run.posterior().log_prob(list(space)).exp().tolist()
+    expected = sum(p * accuracy for p, (_, accuracy) in zip(weights, rows, strict=True))
+    assert found["mass"]["expected"] == pytest.approx(expected, rel=1e-4)
+    assert found["mass"]["uniform"] == 63.0
+
+
+def test_an_untrained_supernet_is_found_out(tmp_path):
+    work = tiny(tmp_path / "run", changes=["supernet.learning_rate=1e-12"])
+    work.supernet()
+    found = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1,))
+    assert found["verdict"].startswith("Do not trust this search: the supernet predicts no better than chance")
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "message"),
+    [
+        ("a,b\n1,2\n", "b", "needs a column architecture, found a, b"),
+        ("", "b", "needs a column architecture, found nothing"),
+        ("architecture,accuracy\nx,1\n", "acuracy", "--column acuracy: did you mean accuracy"),
+        ("architecture,accuracy\nx,high\n", "accuracy", "must hold accuracies in per cent"),
+        ("architecture,accuracy\nx,101\nx,2\nx,3\nx,4\n", "accuracy", "between 0 and 100"),
+    ],
+)
+def test_a_wrong_table_is_refused(run, content, column, message, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text(content)
+    with pytest.raises(NesbsError, match=message):
+        measure_quality(run, table=str(table), column=column)
+
+
+def test_nonsense_is_refused(run, tmp_path, capsys):
+    assert call("quality", tmp_path / "nowhere") == 2
+    assert call("quality", run.folder, "--sizes", "one") == 2
+    assert "--sizes takes whole numbers with commas between them, found 'one'" in capsys.readouterr().err
+    with pytest.raises(NesbsError, match="only .* different ones were drawn: raise --candidates"):
+        measure_quality(run, architectures=10, candidates=4)
+    with pytest.raises(NesbsError, match="sizes are 1 or more"):
+        measure_quality(run, sizes=(0, 3))
