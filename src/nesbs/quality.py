@@ -59,7 +59,8 @@ def measure_quality(run: Run, **settings: object) -> dict[str, Any]:
 
 def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> dict[str, Any]:
     drawn = run.space.sample(settings.candidates, generator=rng.generator(run.recipe.seed, "quality"))
-    drawn = list(dict.fromkeys(drawn))
+    # Those in which nothing reaches the output are bad for a reason no estimate is needed for.
+    drawn = [architecture for architecture in dict.fromkeys(drawn) if not run.space.is_dead(architecture)]
     estimated = estimator.log_probs(drawn)
     losses = metrics.nll(estimated, estimator.split.labels).tolist()
     picked = spread(losses, settings.architectures)
@@ -78,6 +79,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
         seed=run.recipe.seed,
         folder=run.folder / f"quality-{epochs}-epochs",
         stage=lambda total: run.stage("quality", total),
+        by_content=True,
     )
     test = run.data.test
     true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -26,14 +27,18 @@ def trained_members(
     seed: int,
     folder: Path,
     stage: Callable[[int], AbstractContextManager[Stage]],
+    by_content: bool = False,
 ) -> list[Member]:
     """Members 0, 1, … of a folder; `stage` opens the stage of their training, given its number of epochs.
 
     Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side.
+    `by_content` names files and random streams after architectures instead of places: another list of them finds
+    those it shares with an earlier one.
     """
-    paths = [folder / f"{index}.safetensors" for index in range(len(architectures))]
+    stems = [digest(architecture) if by_content else index for index, architecture in enumerate(architectures)]
+    paths = [folder / f"{stem}.safetensors" for stem in stems]
     # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
-    names = [index if folder.name == "members" else f"{folder.name} {index}" for index in range(len(paths))]
+    names = [stem if folder.name == "members" else f"{folder.name} {stem}" for stem in stems]
     members = [
         build_member(space, architecture, split, settings, seed=seed, name=name)
         for architecture, name in zip(architectures, names, strict=True)
@@ -66,6 +71,11 @@ def trained_members(
                 files.write_tensors(paths[index], members[index].state_dict(), **about)
                 _checkpoint(paths[index]).unlink(missing_ok=True)
     return members
+
+
+def digest(architecture: Architecture) -> str:
+    """A short name for an architecture that depends on nothing else."""
+    return hashlib.sha256(str(architecture).encode()).hexdigest()[:12]
 
 
 def sizes_in_words(record: dict[str, Any]) -> str:

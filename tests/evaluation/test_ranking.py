@@ -49,6 +49,19 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     assert 0.90 <= hits / trials <= 0.99
 
 
+def test_fishers_interval_covers_the_truth_for_few_architectures_too():
+    # Spearman's population value for normal pairs is 6/π asin(ρ/2).
+    hits, trials, count, rho = 0, 1000, 10, 0.7
+    truth = 6 / math.pi * math.asin(rho / 2)
+    for trial in range(trials):
+        random = np.random.default_rng(trial)
+        one = random.normal(size=count)
+        two = rho * one + math.sqrt(1 - rho**2) * random.normal(size=count)
+        found = rank(one, two, [(place,) for place in range(count)]).spearman
+        hits += found.low <= truth <= found.high
+    assert 0.93 <= hits / trials <= 0.98
+
+
 def test_intervals_of_ensembles_leave_out_architectures_not_ensembles():
     # Ensembles share members: treating them as independent would give an interval many times too short.
     random = np.random.default_rng(1)

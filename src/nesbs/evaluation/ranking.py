@@ -1,8 +1,9 @@
 """How well estimates rank: correlation and agreement with the truth, with intervals, and a verdict in words.
 
 The paper's appendix C.1 for any space and data. Performances are losses or errors, so lower is better on both
-sides. Ensembles of the same few architectures share members and are not independent; intervals therefore leave
-out one architecture at a time (jackknife), with every ensemble it is in.
+sides. Correlations of single architectures have Fisher's interval (for ranks with Bonett and Wright's error).
+Ensembles of the same few architectures share members and are not independent: their intervals, and those of
+agreement, leave out one architecture at a time (jackknife), with every ensemble it is in.
 """
 
 from __future__ import annotations
@@ -62,6 +63,21 @@ class Interval:
     high: float | None
 
 
+def fisher_interval(value: float, count: int, *, ranks: bool) -> Interval:
+    """The 95 % interval of a correlation of `count` independent pairs, on Fisher's scale.
+
+    For ranks the standard error is that of Bonett and Wright (2000), √((1 + ρ²/2) / (n − 3)).
+
+    >>> round(fisher_interval(0.0, 28, ranks=False).high, 3)
+    0.373
+    """
+    if count < 4:
+        return Interval(value, None, None)
+    error = math.sqrt((1 + value**2 / 2 if ranks else 1.0) / (count - 3))
+    middle, reach = math.atanh(min(max(value, -0.999999), 0.999999)), float(stats.norm.ppf(0.975)) * error
+    return Interval(value, math.tanh(middle - reach), math.tanh(middle + reach))
+
+
 def with_interval(
     measure: Measure,
     estimated: np.ndarray,
@@ -117,11 +133,20 @@ def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int
     return Ranking(
         len(members[0]),
         len(members),
-        with_interval(spearman, estimated, true, members),
-        with_interval(pearson, estimated, true, members),
+        _correlation(spearman, estimated, true, members),
+        _correlation(pearson, estimated, true, members),
         with_interval(lambda a, b: top_agreement(a, b, share), estimated, true, members, correlation=False),
         spearman(estimated[half], true[half]) if len(half) >= 5 else None,
     )
+
+
+def _correlation(
+    measure: Measure, estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]]
+) -> Interval:
+    """A correlation with the interval that fits: single architectures are independent, ensembles are not."""
+    if len(members[0]) == 1:
+        return fisher_interval(measure(estimated, true), len(true), ranks=measure is spearman)
+    return with_interval(measure, estimated, true, members)
 
 
 def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MOST) -> list[tuple[int, ...]]:

@@ -59,9 +59,7 @@ def quality_as_text(record: Record) -> str:
         cells = [f"{_said(row[name]):>22}" for name in ("spearman", "pearson", "agreement")]
         half = words.decimal(row["better_half"], 2)
         lines.append(f"{row['name']:<28}{''.join(cells)}{half:>13}")
-    lines.append(
-        "in brackets: 95 % intervals, leaving out one architecture at a time; better half: Spearman among the better"
-    )
+    lines.append("in brackets: 95 % intervals; better half: Spearman among the truly better half")
     judged = mapping(record.get("mass"))
     if judged:
         lines.append(
