@@ -302,6 +302,7 @@ def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device:
     path = write_report(out)
     if not quiet:
         print(scores_as_text(scores))
+        print(sizes_in_words(work.record))
         print(_duplicates(duplicates))
         if work.data.broken:
             print(f"left out: {len(work.data.broken)} images that cannot be read (record.json lists them)")

@@ -30,7 +30,8 @@ def _lines(data: Dataset) -> Iterator[str]:
     yield f"channels {train.channels}, mean {_numbers(train.mean)}, deviation {_numbers(train.std)}" + _origin(data)
     needed = (len(train) + len(test)) * train.channels * height * width
     if isinstance(train.stored, FileImages):
-        readers = f"{train.stored.workers} processes" if train.stored.workers else "the training process itself"
+        workers = train.stored.workers
+        readers = f"{workers} process{'' if workers == 1 else 'es'}" if workers else "the training process itself"
         yield f"streamed from their files by {readers}; in memory they would be {needed:,} bytes"
         if train.stored.random_crop:
             yield "training sees random parts of the images, resized"

@@ -22,7 +22,7 @@ def scores_as_text(metrics: Record) -> str:
         f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'top-5 %':>9}{'ATE %':>9}{'PPD %':>9}",
     ]
     for name, row in rows:
-        line = f"{name:<24}{100 * row['error']:>9.2f}{row['nll']:>9.4f}{row['brier']:>9.4f}{row['ece']:>9.4f}"
+        line = f"{name:<24}{100 * row['error']:>9.2f} {row['nll']:>8.4f}{row['brier']:>9.4f}{row['ece']:>9.4f}"
         top5 = row.get("top5_error")
         line += f"{words.NOTHING:>9}" if top5 is None else f"{100 * top5:>9.2f}"
         if "member_error" in row:
