@@ -6,8 +6,8 @@ from contracts import SPACES
 
 from nesbs.ensemble import MemberSettings
 from nesbs.rng import generator
+from nesbs.supernet import SupernetSettings, build_supernet, draw_groups, draw_paths
 from nesbs.supernet.recorded import RecordedPaths
-from nesbs.supernet.train import SupernetSettings, build_supernet, draw_paths
 from nesbs.training import Batch
 
 
@@ -15,9 +15,10 @@ def settings_of(**more):
     return SupernetSettings.of({"cells": 3, "channels": 4, "batch_size": 16, "learning_rate": 0.05, **more})
 
 
-def plain_step(supernet, batch, path, optimiser, settings):
+def plain_step(supernet, batch, group, optimiser, settings):
     optimiser.zero_grad(set_to_none=True)
-    loss = torch.nn.functional.cross_entropy(supernet(batch.images, path), batch.labels)
+    losses = [torch.nn.functional.cross_entropy(supernet(batch.images, path), batch.labels) for path in group]
+    loss = torch.stack(losses).mean()
     loss.backward()
     if settings.clip is not None:
         reached = [p for p in supernet.parameters() if p.grad is not None]
@@ -47,28 +48,33 @@ ON = [
 
 @pytest.mark.parametrize("device", ON)
 @pytest.mark.parametrize("make", SPACES)
-@pytest.mark.parametrize("more", [{}, {"nesterov": True, "clip": 0.5, "affine": True}], ids=["plain", "clipped"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"nesterov": True, "clip": 0.5, "affine": True}, {"paths": "fair"}],
+    ids=["plain", "clipped", "fair"],
+)
 def test_twenty_steps_give_the_plain_steps_losses_and_weights(make, more, device, noise):
     space = make()
     if space.name == "darts" and not more:
         more = {"partial": 2}
+    steps = 4 if more.get("paths") == "fair" else 20
     settings = settings_of(**more)
     split = noise.search_train.to(device)
-    paths = draw_paths(space, 20, seed=0, epoch=0, skip_dead=False)
+    paths = draw_groups(space, steps, seed=0, epoch=0, skip_dead=False, fair=steps == 4)
     if "none" in space.operations:
-        paths[5] = space.architecture([0] * len(space.variables))  # nothing reaches the output
+        paths[-1] = (*paths[-1][1:], space.architecture([0] * len(space.variables)))  # nothing reaches the output
     # In double precision, so that rounding, which batches of sixteen 8×8 images magnify, has no part in it.
     supernets = [build_supernet(space, split, settings, seed=0).double() for _ in range(2)]
     rate = torch.tensor(0.05, dtype=torch.float64, device=device)
     optimisers = [sgd(supernet, settings, rate) for supernet in supernets]
     recorded, losses = None, []
-    for step, path in enumerate(paths):
+    for step, group in enumerate(paths):
         index = torch.randperm(len(split), generator=generator(0, step))[:16].to(device)
         batch = Batch(split.pixels(index).double(), split.labels[index], 0, step)
         rate.fill_(0.05 / (step + 1))
         if recorded is None:
             recorded = RecordedPaths(supernets[1].network, [paths], batch, settings, optimisers[1])
-        plain = plain_step(supernets[0], batch, path, optimisers[0], settings)
+        plain = plain_step(supernets[0], batch, group, optimisers[0], settings)
         losses.append((float(plain), float(recorded(batch))))
     one, two = zip(*losses, strict=True)
     assert two == pytest.approx(one, rel=1e-9)
@@ -89,8 +95,8 @@ def test_only_what_the_path_uses_changes_bit_for_bit(make, noise):
     [path] = draw_paths(space, 1, seed=3, epoch=0, skip_dead=True)
     batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
     before = {name: weight.detach().clone() for name, weight in supernet.named_parameters()}
-    RecordedPaths(supernet.network, [[path]], batch, settings, sgd(supernet, settings))(batch)
-    plain_step(plain, batch, path, sgd(plain, settings), settings)
+    RecordedPaths(supernet.network, [[(path,)]], batch, settings, sgd(supernet, settings))(batch)
+    plain_step(plain, batch, (path,), sgd(plain, settings), settings)
     changed = {name for name, weight in supernet.named_parameters() if not torch.equal(weight, before[name])}
     assert changed == {name for name, weight in plain.named_parameters() if not torch.equal(weight, before[name])}
     assert changed
@@ -105,7 +111,7 @@ def test_momentum_from_a_checkpoint_is_taken_over(noise):
     for weight in supernet.parameters():
         optimiser.state[weight]["momentum_buffer"] = torch.full_like(weight, 7.0)
     batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
-    recorded = RecordedPaths(supernet.network, [[next(iter(space))]], batch, settings, optimiser)
+    recorded = RecordedPaths(supernet.network, [[(next(iter(space)),)]], batch, settings, optimiser)
     assert all(bool((optimiser.state[w]["momentum_buffer"] == 7).all()) for w in supernet.parameters())
     assert recorded._parameters.momentum.unique().tolist() == [7.0]
 
@@ -117,7 +123,7 @@ def test_low_precision_stays_close(noise):
     losses = []
     for chosen in (settings, settings_of()):
         supernet = build_supernet(space, split, chosen, seed=0)
-        paths = draw_paths(space, 5, seed=0, epoch=0, skip_dead=True)
+        paths = draw_groups(space, 5, seed=0, epoch=0, skip_dead=True)
         batch = Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, 0)
         recorded = RecordedPaths(supernet.network, [paths], batch, chosen, sgd(supernet, chosen))
         losses.append([float(recorded(Batch(batch.images, batch.labels, 0, step))) for step in range(5)])

@@ -10,7 +10,16 @@ from nesbs import files, metrics
 from nesbs.errors import NesbsError
 from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs
 from nesbs.spaces.network import ChoiceCell
-from nesbs.supernet import Estimator, SupernetSettings, build_supernet, count_updates, draw_paths, train_supernet
+from nesbs.supernet import (
+    Estimator,
+    SupernetSettings,
+    build_supernet,
+    count_updates,
+    draw_groups,
+    draw_paths,
+    fair_group,
+    train_supernet,
+)
 from nesbs.training import Epoch, train
 
 SMALL = {"cells": 3, "channels": 2, "batch_size": 16, "crop": 1}
@@ -173,3 +182,47 @@ def test_settings_are_checked(noise):
         train_supernet(toy_edges(), noise.search_train, epoch=1)
     with pytest.raises(NesbsError, match="epochs: input should be greater than or equal to 1, found 0"):
         train_supernet(toy_edges(), noise.search_train, epochs=0)
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_a_fair_group_uses_each_operation_of_each_edge_once(make):
+    space = make()
+    random = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        group = fair_group(space, generator=random)
+        assert len(group) == len(space.operations)
+        if space.inputs == 1:  # every edge is always there
+            counts = count_updates(space, [])
+            for path in group:
+                for target, node in enumerate(path.cells[0], start=1):
+                    for op, source in node:
+                        counts[f"cell {source}→{target}"][op] = counts[f"cell {source}→{target}"].get(op, 0) + 1
+            assert all(set(edge.values()) == {1} for edge in counts.values())
+
+
+def test_each_architecture_of_a_fair_group_is_uniform():
+    space = toy_edges()
+    random = torch.Generator().manual_seed(1)
+    place = {architecture: i for i, architecture in enumerate(space)}
+    counts = torch.zeros(3, len(space))
+    for _ in range(1500):
+        for row, path in enumerate(fair_group(space, generator=random)):
+            counts[row, place[path]] += 1
+    assert all(stats.chisquare(row.numpy()).pvalue > 0.001 for row in counts)
+
+
+def test_fair_training_trains_all_operations_of_an_edge_alike(noise):
+    settings = {**SMALL, "epochs": 2, "paths": "fair"}
+    supernet = train_supernet(toy_edges(), noise.search_train, seed=0, **settings)
+    steps = 2 * max(1, len(noise.search_train) // SMALL["batch_size"])
+    # The edge 0→1 is live whenever 1→2 is: counts differ by that alone, the same for both operations on average.
+    first = supernet.updates["cell 0→2"]
+    assert first == {"skip_connect": steps, "nor_conv_3x3": steps}
+
+
+def test_dead_paths_of_a_fair_group_are_left_out():
+    space = toy_edges()
+    groups = draw_groups(space, 50, seed=0, epoch=0, skip_dead=True, fair=True)
+    assert len(groups) == 50
+    assert all(group and not any(space.is_dead(path) for path in group) for group in groups)
+    assert min(map(len, groups)) < 3

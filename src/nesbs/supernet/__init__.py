@@ -1,15 +1,8 @@
 """Weights shared by all of a space: one path at a time; training; estimating with cached predictions."""
 
 from nesbs.supernet.estimate import Estimator, content_order
-from nesbs.supernet.train import (
-    Supernet,
-    SupernetSettings,
-    build_supernet,
-    count_updates,
-    design_supernet,
-    draw_paths,
-    train_supernet,
-)
+from nesbs.supernet.paths import count_updates, draw_groups, draw_paths, fair_group
+from nesbs.supernet.train import Supernet, SupernetSettings, build_supernet, design_supernet, train_supernet
 
 __all__ = [
     "Estimator",
@@ -19,6 +12,8 @@ __all__ = [
     "content_order",
     "count_updates",
     "design_supernet",
+    "draw_groups",
     "draw_paths",
+    "fair_group",
     "train_supernet",
 ]

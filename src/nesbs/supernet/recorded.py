@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from nesbs.spaces import Architecture, PathNetwork
 from nesbs.spaces.network import Wire
+from nesbs.supernet.paths import Group
 from nesbs.training import Batch, TrainingSettings
 
 Piece = Callable[[], object]
@@ -109,7 +110,7 @@ class Parameters:
 
 
 class RecordedPaths:
-    """The step of a single-path supernet; it trains the architecture that `paths` has for the epoch and the step.
+    """The step of a single-path supernet; it trains the architectures that `paths` has for the epoch and the step.
 
     What an epoch's steps run and which parameters they change is worked out when it begins, so that no step waits
     for the host. The supernet's BatchNorm keeps no running averages, so a piece changes nothing but states and
@@ -119,7 +120,7 @@ class RecordedPaths:
     def __init__(
         self,
         network: PathNetwork,
-        paths: Sequence[Sequence[Architecture]],
+        paths: Sequence[Sequence[Group]],
         batch: Batch,
         settings: TrainingSettings,
         optimiser: torch.optim.Optimizer,
@@ -142,33 +143,37 @@ class RecordedPaths:
         self._used = torch.zeros(len(self._parameters.parameters), dtype=torch.bool, device=device)
         self._states = self._lay_out(wiring.parts)
         self._loss = torch.zeros((), dtype=self._parameters.values.dtype, device=device)
+        self._weight = torch.ones_like(self._loss)  # of each architecture's loss
         self._record(network, Recorder(device))
 
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Tensor:
-        """Train one architecture on one batch; the loss, valid until the next call."""
+        """Train one group of architectures on one batch; the loss, valid until the next call."""
         if batch.epoch != self._epoch:
             self._begin(batch.epoch)
-        wires = self._plans[batch.step]
+        plans = self._plans[batch.step]
         self._images.copy_(batch.images)
         self._labels.copy_(batch.labels)
         self._used.copy_(self._masks[batch.step])
-        self._clear()
-        for wire in wires:
-            self._forward[wire]()
-        self._judge()
-        for wire in reversed(wires):
-            self._backward[wire]()
+        self._weight.fill_(1 / len(plans))
+        self._start()
+        for wires in plans:
+            self._clear()
+            for wire in wires:
+                self._forward[wire]()
+            self._judge()
+            for wire in reversed(wires):
+                self._backward[wire]()
         self._update()
         return self._loss
 
     def _begin(self, epoch: int) -> None:
         """Plan the steps of an epoch: their wires, and the parameters in use (steps, parameters) on the device."""
-        self._plans = [self._plan(architecture) for architecture in self._paths[epoch]]
+        self._plans = [[self._plan(path) for path in group] for group in self._paths[epoch]]
         masks = torch.zeros(len(self._plans), len(self._used), dtype=torch.bool)
         masks[:, self._head_places] = True
-        for mask, wires in zip(masks, self._plans, strict=True):
-            mask[[place for wire in wires for place in self._places[wire]]] = True
+        for mask, plans in zip(masks, self._plans, strict=True):
+            mask[[place for wires in plans for wire in wires for place in self._places[wire]]] = True
         self._masks = masks.to(self._used.device)
         self._epoch = epoch
 
@@ -228,6 +233,7 @@ class RecordedPaths:
                 seen.add(kind)
                 recorder.warm_up(forward, backward)
         recorder.warm_up(judge, judge)
+        self._start = recorder.record(lambda: (self._parameters.gradients.zero_(), self._loss.zero_()))
         self._clear = recorder.record(self._memory.zero_)
         self._forward = [recorder.record(forward) for forward, _ in makers]
         self._judge = recorder.record(judge)
@@ -244,7 +250,7 @@ class RecordedPaths:
         return tuple(self._images.shape if name == "images" else self._states[name].value.shape)
 
     def _wire(self, wire: Wire) -> tuple[Piece, Piece]:
-        """The two pieces of a wire: add to the target's state; add to the source's gradient, set the weights'."""
+        """The two pieces of a wire: add to the target's state; add to the source's gradient and to the weights'."""
         target, source = self._states[wire.target], self._states.get(wire.source)
         weights = list(wire.module.parameters())
         theirs = [self._parameters.gradient[self._parameters.place[weight]] for weight in weights]
@@ -264,7 +270,7 @@ class RecordedPaths:
             if source is not None:
                 source.gradient.add_(gradients.pop(0))
             if theirs:
-                torch._foreach_copy_(theirs, gradients)
+                torch._foreach_add_(theirs, gradients)
 
         return forward, backward
 
@@ -280,11 +286,11 @@ class RecordedPaths:
             with torch.enable_grad():
                 with torch.autocast(self._images.device.type, torch.bfloat16, enabled=self._lower):
                     logits = network.classify(state)
-                loss = F.cross_entropy(logits.to(self._loss.dtype), self._labels)
+                loss = self._weight * F.cross_entropy(logits.to(self._loss.dtype), self._labels)
             gradients = torch.autograd.grad(loss, [state, *weights])
             last.gradient.add_(gradients[0])
-            torch._foreach_copy_(theirs, list(gradients[1:]))
-            self._loss.copy_(loss.detach())
+            torch._foreach_add_(theirs, list(gradients[1:]))
+            self._loss.add_(loss.detach())
 
         return judge, weights
 

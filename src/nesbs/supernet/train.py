@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
+from nesbs.supernet.paths import Group, count_updates, draw_groups
 from nesbs.supernet.recorded import RecordedPaths
 from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
 
@@ -25,6 +27,9 @@ class SupernetSettings(TrainingSettings):
     partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
     record: bool = Field(True, description="on a GPU, record each operation once and replay those of a step")
+    paths: Literal["one", "fair"] = Field(
+        "one", description="a step trains one architecture (paper), or a group that uses each operation once"
+    )
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
 
@@ -97,11 +102,14 @@ def train_supernet(
     chosen = SupernetSettings.of(settings)
     supernet = build_supernet(space, split, chosen, seed=seed)
     # Drawn ahead: the draws of an epoch depend on seed and epoch alone.
-    steps = steps_per_epoch(split, chosen.batch_size)
-    paths = [draw_paths(space, steps, seed=seed, epoch=e, skip_dead=chosen.skip_dead) for e in range(chosen.epochs)]
+    steps, fair = steps_per_epoch(split, chosen.batch_size), chosen.paths == "fair"
+    paths = [
+        draw_groups(space, steps, seed=seed, epoch=epoch, skip_dead=chosen.skip_dead, fair=fair)
+        for epoch in range(chosen.epochs)
+    ]
     trained = supernet_training(supernet, split, chosen, paths, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
     [supernet.losses] = side_by_side([trained])
-    supernet.updates = count_updates(space, [path for epoch in paths for path in epoch])
+    supernet.updates = count_updates(space, [path for epoch in paths for group in epoch for path in group])
     return supernet
 
 
@@ -109,16 +117,18 @@ def supernet_training(
     supernet: Supernet,
     split: Split,
     settings: SupernetSettings,
-    paths: Sequence[Sequence[Architecture]],
+    paths: Sequence[Sequence[Group]],
     *,
     seed: int,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
-    """The training of a supernet, step by step, along `paths`: for each epoch the architecture of every step."""
+    """The training of a supernet, step by step, along `paths`: for each epoch the architectures of every step."""
 
     def loss(batch: Batch) -> Tensor:
-        return F.cross_entropy(supernet(batch.images, paths[batch.epoch][batch.step]), batch.labels)
+        group = paths[batch.epoch][batch.step]
+        losses = [F.cross_entropy(supernet(batch.images, path), batch.labels) for path in group]
+        return sum(losses[1:], losses[0]) / len(group)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
         return RecordedPaths(supernet.network, paths, batch, settings, optimiser)
@@ -134,37 +144,3 @@ def supernet_training(
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )
-
-
-def draw_paths(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool) -> list[Architecture]:
-    """The architectures of one epoch, uniform and independent."""
-    random = rng.generator(seed, "supernet", "paths", epoch)
-    paths = space.sample(steps, generator=random)
-    if skip_dead:
-        for i, path in enumerate(paths):
-            while space.is_dead(path):
-                path = space.sample(generator=random)
-            paths[i] = path
-    return paths
-
-
-def count_updates(space: Space, paths: list[Architecture]) -> dict[str, dict[str, int]]:
-    """How often each operation of each edge lay on a live path, so was trained: {edge: {operation: count}}.
-
-    Training is fair when the counts of one edge are alike (`none` has nothing to train and is left out).
-
-    >>> from nesbs.spaces import toy_edges
-    >>> path = toy_edges().parse("|skip_connect~0|+|none~0|nor_conv_3x3~1|")
-    >>> count_updates(toy_edges(), [path, path])["cell 1→2"]
-    {'skip_connect': 0, 'nor_conv_3x3': 2}
-    """
-    trained = [op for op in space.operations if op != "none"]
-    counts = {
-        f"{kind} {source}→{target}": dict.fromkeys(trained, 0) for kind in space.kinds for target, source in space.edges
-    }
-    for path in paths:
-        for kind, cell in zip(space.kinds, space.live(path), strict=True):
-            for target, node in enumerate(cell, start=space.inputs):
-                for op, source in node:
-                    counts[f"{kind} {source}→{target}"][op] += 1
-    return counts

@@ -1,0 +1,79 @@
+"""Which architectures the supernet is trained on: one a step, drawn uniformly, or a fair group."""
+
+from __future__ import annotations
+
+import torch
+
+from nesbs import rng
+from nesbs.spaces import Architecture, Space
+
+Group = tuple[Architecture, ...]  # the architectures of one step
+
+
+def draw_groups(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool, fair: bool = False) -> list[Group]:
+    """The architectures of every step of an epoch: one each, or with `fair` a group for each."""
+    if not fair:
+        return [(path,) for path in draw_paths(space, steps, seed=seed, epoch=epoch, skip_dead=skip_dead)]
+    random = rng.generator(seed, "supernet", "paths", epoch)
+    groups: list[Group] = []
+    while len(groups) < steps:
+        group = fair_group(space, generator=random)
+        if skip_dead:  # the rest stays fair: a dead path would train nothing
+            group = tuple(path for path in group if not space.is_dead(path))
+        if group:
+            groups.append(group)
+    return groups
+
+
+def fair_group(space: Space, *, generator: torch.Generator) -> Group:
+    """As many architectures as there are operations, which together use each operation of each edge once.
+
+    Every decision goes through its choices in an order of its own, drawn at random (from the start again where it
+    has fewer); each architecture alone is uniform.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> group = fair_group(toy_edges(), generator=torch.Generator().manual_seed(0))
+    >>> sorted(path.cells[0][0][0][0] for path in group)
+    ['none', 'nor_conv_3x3', 'skip_connect']
+    """
+    count = len(space.operations)
+    columns = []
+    for variable in space.variables:
+        rounds = -(-count // len(variable.choices))
+        orders = [torch.randperm(len(variable.choices), generator=generator) for _ in range(rounds)]
+        columns.append(torch.cat(orders)[:count])
+    return tuple(space.architecture(row) for row in torch.stack(columns, 1).tolist())
+
+
+def draw_paths(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool) -> list[Architecture]:
+    """The architectures of one epoch, uniform and independent."""
+    random = rng.generator(seed, "supernet", "paths", epoch)
+    paths = space.sample(steps, generator=random)
+    if skip_dead:
+        for i, path in enumerate(paths):
+            while space.is_dead(path):
+                path = space.sample(generator=random)
+            paths[i] = path
+    return paths
+
+
+def count_updates(space: Space, paths: list[Architecture]) -> dict[str, dict[str, int]]:
+    """How often each operation of each edge lay on a live path, so was trained: {edge: {operation: count}}.
+
+    Training is fair when the counts of one edge are alike (`none` has nothing to train and is left out).
+
+    >>> from nesbs.spaces import toy_edges
+    >>> path = toy_edges().parse("|skip_connect~0|+|none~0|nor_conv_3x3~1|")
+    >>> count_updates(toy_edges(), [path, path])["cell 1→2"]
+    {'skip_connect': 0, 'nor_conv_3x3': 2}
+    """
+    trained = [op for op in space.operations if op != "none"]
+    counts = {
+        f"{kind} {source}→{target}": dict.fromkeys(trained, 0) for kind in space.kinds for target, source in space.edges
+    }
+    for path in paths:
+        for kind, cell in zip(space.kinds, space.live(path), strict=True):
+            for target, node in enumerate(cell, start=space.inputs):
+                for op, source in node:
+                    counts[f"{kind} {source}→{target}"][op] += 1
+    return counts
