@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from benchmarks import scoring, svgd
+import torch
+
+from benchmarks import estimation, scoring, steps, svgd
 from benchmarks.timing import machine
 from nesbs import files
+from nesbs.spaces import darts, nasbench201
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--toy", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--only", nargs="*", choices=["steps", "estimation", "svgd", "scoring"], help="these alone")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     chosen = parser.parse_args(arguments)
-    if chosen.toy:
-        results = [
-            scoring.measure(ensembles=50, candidates=5, images=100, repeats=1),
-            svgd.measure(rounds=2, deltas=2, size=3, steps=10, repeats=1),
-        ]
-    else:
-        results = [scoring.measure(), svgd.measure()]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    small = {"rounds": 2, "deltas": 2, "size": 3, "steps": 10, "repeats": 1} if chosen.toy else {}
+    few = {"ensembles": 50, "candidates": 5, "images": 100, "repeats": 1} if chosen.toy else {}
+    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "steps": lambda: steps.measure(toy=chosen.toy, device=device),
+        "estimation": lambda: estimation.measure(toy=chosen.toy, device=device),
+        "svgd": lambda: [svgd.measure(space, device=device, **small) for space in (nasbench201(), darts())],
+        "scoring": lambda: [scoring.measure(**few)],
+    }
+    results = [row for name, part in parts.items() if not chosen.only or name in chosen.only for row in part()]
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     print(f"{'':<64}{'seconds':>10}{'plain':>10}{'ratio':>9}")
     for row in results:
-        print(f"{row['name']:<64}{row['seconds']:>10.3f}{row['reference_seconds']:>10.3f}{row['ratio']:>8.1f}×")
-    print("medians; the plain loop is timed on a part and scaled up")
+        print(f"{row['name']:<64}{row['seconds']:>10.4f}{row['reference_seconds']:>10.4f}{row['ratio']:>8.1f}×")
+    print("medians: of a step, of an architecture, of the whole; long plain loops are timed on a part and scaled up")
     if chosen.json:
         files.write_json(chosen.json, {"machine": about, "results": results})
 

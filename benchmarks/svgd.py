@@ -9,18 +9,25 @@ import torch
 from benchmarks.timing import compare
 from nesbs.posterior import Posterior
 from nesbs.samplers import Relaxation, sample_svgd_rd
-from nesbs.spaces import nasbench201
+from nesbs.spaces import Space
 
 
 def measure(
-    *, rounds: int = 20, deltas: int = 13, size: int = 5, steps: int = 1000, repeats: int = 3
+    space: Space,
+    *,
+    device: str = "cpu",
+    rounds: int = 20,
+    deltas: int = 13,
+    size: int = 5,
+    steps: int = 1000,
+    repeats: int = 3,
 ) -> dict[str, Any]:
-    """`rounds` × `deltas` ensembles of `size` on NAS-Bench-201's relaxation."""
+    """`rounds` × `deltas` ensembles of `size` on a space's relaxation."""
     random = torch.Generator().manual_seed(0)
-    posterior = Posterior(nasbench201(), torch.randn(6, 5, generator=random))
-    relaxation = Relaxation(posterior.log_probabilities(), variance=5)
-    start = torch.randn(rounds * deltas, size, relaxation.dims, generator=random)
-    grid = torch.linspace(-2, 1, deltas).repeat(rounds)
+    posterior = Posterior(space, torch.randn(Posterior(space).logits.shape, generator=random))
+    relaxation = Relaxation(posterior.log_probabilities().to(device), variance=len(space.operations))
+    start = torch.randn(rounds * deltas, size, relaxation.dims, generator=random).to(device)
+    grid = torch.linspace(-2, 1, deltas, device=device).repeat(rounds)
     looped = min(rounds * deltas, 4)  # the loop is timed on a part and scaled up
 
     def loop() -> list[torch.Tensor]:
@@ -29,7 +36,7 @@ def measure(
         ]
 
     result = compare(
-        f"SVGD-RD, {rounds} rounds × {deltas} δ, n={size}, L={steps}",
+        f"SVGD-RD, {space.name}, {rounds} rounds × {deltas} δ, n={size}, L={steps}",
         lambda: sample_svgd_rd(relaxation.log_density, start, delta=grid, steps=steps),
         loop,
         repeats=repeats,

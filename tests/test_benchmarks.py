@@ -14,4 +14,9 @@ def test_benchmarks_run_and_write_ratios(tmp_path, capsys):
     assert "ratio" in capsys.readouterr().out
     written = files.read_json(tmp_path / "bench.json")
     assert written["machine"]["threads"] >= 1
-    assert [row["ratio"] > 0 for row in written["results"]] == [True, True]
+    names = [row["name"] for row in written["results"]]
+    assert [name.split(",")[0] for name in names] == [
+        *("member", "supernet", "estimate", "SVGD-RD", "SVGD-RD"),
+        "score 50 ensembles of 5 (5 candidates",
+    ]
+    assert all(row["ratio"] > 0 and row["repeats"] >= 1 for row in written["results"])

@@ -1,0 +1,52 @@
+"""Estimating architectures: many through the supernet at once against one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from benchmarks.steps import random_images
+from benchmarks.timing import compare
+from nesbs.data import Split
+from nesbs.spaces import Space, darts, nasbench201
+from nesbs.supernet import Estimator, SupernetSettings, build_supernet
+
+
+def estimated(
+    name: str, space: Space, split: Split, *, architectures: int, plain: int, repeats: int, **settings: object
+) -> dict[str, Any]:
+    """Seconds an architecture on the images of a split; the plain way is timed on `plain` of them."""
+    supernet = build_supernet(space, split, SupernetSettings.of(settings), seed=0).eval()
+    drawn = space.sample(architectures, generator=torch.Generator().manual_seed(0))
+    estimator = Estimator(supernet, split, batch_size=250)
+
+    def ours() -> None:
+        estimator.forget()
+        estimator.prepare(drawn)
+
+    def one_by_one() -> None:
+        estimator.forget()
+        for architecture in drawn[:plain]:
+            estimator.logits(architecture)
+
+    result = compare(f"estimate, {name}", ours, one_by_one, repeats=repeats)
+    for key in ("seconds", "spread"):
+        result[key] /= architectures
+    for key in ("reference_seconds", "reference_spread"):
+        result[key] /= plain
+    result["ratio"] = result["reference_seconds"] / result["seconds"]
+    return result
+
+
+def measure(*, toy: bool, device: str) -> list[dict[str, Any]]:
+    """On 10,000 images and a GPU, or a few on a CPU."""
+    if toy or device == "cpu":
+        sizes = {"architectures": 4, "plain": 2, "repeats": 1, "cells": 1, "channels": 4}
+        return [estimated("NAS-Bench-201, small", nasbench201(), random_images(64, "cpu"), **sizes)]
+    split, sizes = random_images(10_000, device), {"architectures": 128, "plain": 6, "repeats": 3}
+    return [
+        estimated("NAS-Bench-201, N=1, 10,000 images", nasbench201(), split, **sizes, cells=1, channels=16),
+        estimated("NAS-Bench-201, N=5, 10,000 images", nasbench201(), split, **sizes, cells=5, channels=16),
+        estimated("DARTS, 10,000 images", darts(), split, **sizes, cells=8, channels=16, partial=2),
+    ]
