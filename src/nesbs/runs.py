@@ -171,15 +171,17 @@ class Run:
         supernet = self.supernet()
         with self.stage("posterior", settings.steps) as stage:
             entropies: list[float] = []
+            found: dict[str, float] = {}
 
-            def heard(step: int, entropy: float) -> None:
+            def heard(step: int, entropy: float, evidence: float) -> None:
                 entropies.append(entropy)
+                found["evidence"] = evidence
                 stage.advance(step, f"entropy {entropy:.2f} nats")
 
             posterior = fit_posterior(
                 supernet, self.data.search_valid, seed=self.recipe.seed, on_step=heard, **settings.model_dump()
             )
-            stage.note(entropies=entropies)
+            stage.note(entropies=entropies, **found)
             files.write_json(path, posterior.to_json())
         return posterior
 

@@ -1,5 +1,7 @@
 """Fitting: gradients against exact ones on spaces that can be enumerated, optima against their closed form."""
 
+import math
+
 import pytest
 import torch
 from contracts import TOYS
@@ -153,6 +155,37 @@ def test_the_fitted_posterior_is_the_exact_one_for_an_additive_score(evidence):
     assert (posterior.log_probabilities().exp() - (evidence * table).softmax(-1)).abs().max() < 0.02
 
 
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_evidence_is_found_that_gives_the_entropy_asked_for(share, scale):
+    # Whatever the scale of the losses: the best posterior of that entropy is softmax(evidence · s) on every edge.
+    space = toy_edges()
+    log_likelihood, table = additive(space)
+    heard = []
+    posterior = fit_elbo(
+        space,
+        leave_one_out(lambda drawn, step: scale * log_likelihood(drawn, step), 8),
+        evidence=None,
+        entropy=share,
+        steps=2500,
+        learning_rate=0.05,
+        generator=torch.Generator().manual_seed(0),
+        on_step=lambda *now: heard.append(now),
+    )
+    assert float(posterior.entropy()) == pytest.approx(share * math.log(len(space)), rel=0.05)
+
+    def entropy(evidence):
+        p = (evidence * table).softmax(-1)
+        return float(-(p * p.log()).sum())
+
+    low, high = 1e-3, 1e3
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if entropy(middle) > share * math.log(len(space)) else (low, middle)
+    assert (posterior.log_probabilities().exp() - (low * table).softmax(-1)).abs().max() < 0.04
+    assert heard[-1][2] * scale == pytest.approx(low, rel=0.2)
+
+
 def test_straight_through_finds_the_best_of_an_additive_score():
     # Biased, so not the exact posterior; but its mode is the best on every edge, and it is far from flat.
     space = toy_edges()
@@ -234,7 +267,7 @@ def test_fitting_to_a_supernet(make, estimator, noise):
     other = fit_posterior(supernet, noise.search_valid, seed=2, **settings)
     assert torch.equal(one.logits, two.logits)
     assert one.temperature == 2.0
-    assert [step for step, _ in heard] == [1, 2, 3, 4]
+    assert [step for step, _, _ in heard] == [1, 2, 3, 4]
     assert not torch.equal(one.logits, other.logits)
     assert one.logits.abs().max() > 0
     after = supernet.state_dict()

@@ -3,14 +3,17 @@
     max_α  E_{A∼p_α}[log p(D|A)] − KL[p_α ‖ uniform]
 
 log p(D|A) is a mean over observations that counts as `evidence` of them; dividing by it, the objective
-here is the mean log-likelihood minus KL / evidence. An estimator turns a log-likelihood into a surrogate
-whose gradient is (or approximates) that of the expectation; the KL's gradient is exact.
+here is the mean log-likelihood minus KL / evidence. Where `evidence` is to be found, it is the multiplier of
+a constraint: of all posteriors with a given entropy the one with the highest expected log-likelihood, so that
+the posterior is neither flat nor a point whatever the scale of the losses. An estimator turns a log-likelihood
+into a surrogate whose gradient is (or approximates) that of the expectation; the KL's gradient is exact.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +36,10 @@ class PosteriorSettings(Settings):
     estimator: Literal["leave-one-out", "straight-through"] = Field(
         "leave-one-out", description="of the gradient: unbiased score function, or the paper's Gumbel-Softmax"
     )
-    evidence: float = Field(100.0, gt=0, description="observations the mean log-likelihood counts for")
+    evidence: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        100.0, description="observations the mean log-likelihood counts for; auto: what `entropy` asks for"
+    )
+    entropy: float = Field(0.5, gt=0, lt=1, description="of evidence=auto: share of the uniform prior's entropy")
     steps: int = Field(700, ge=1)
     batch_size: int = Field(500, ge=2)
     architectures: int = Field(4, ge=2, description="drawn a step by leave-one-out")
@@ -47,6 +53,10 @@ class PosteriorSettings(Settings):
 LogLikelihood = Callable[[Sequence[Architecture], int], Tensor]
 # The same of a weighted mixture: gates (kinds, edges, operations) and step → a differentiable scalar
 RelaxedLogLikelihood = Callable[[Tensor, int], Tensor]
+# (step from 1, entropy in nats, evidence) after every step
+Heard = Callable[[int, float, float], None]
+START = 100.0  # evidence to begin with where it is to be found
+EVERY = 10  # steps after which it is looked at
 # A scalar whose gradient estimates that of E[log-likelihood]
 Surrogate = Callable[[Posterior, int, torch.Generator], Tensor]
 
@@ -91,15 +101,23 @@ def fit_elbo(
     space: Space,
     surrogate: Surrogate,
     *,
-    evidence: float,
+    evidence: float | None,
     steps: int,
     learning_rate: float,
     weight_decay: float = 0.0,
+    entropy: float = 0.5,
     generator: torch.Generator,
-    on_step: Callable[[int, float], None] | None = None,
+    on_step: Heard | None = None,
 ) -> Posterior:
-    """Climb the ELBO with Adam from the uniform posterior; `on_step` hears the step (from 1) and the entropy."""
+    """Climb the ELBO with Adam from the uniform posterior; `on_step` hears the step (from 1), entropy and evidence.
+
+    Without `evidence` it is found on the way, so that the entropy becomes `entropy` (a share of the uniform prior's):
+    logits are in proportion to evidence as far as decisions add up, so the factor by which the logits would have to
+    grow is the factor by which evidence is wrong. What is still missing at the end is made up by that factor.
+    """
     posterior = Posterior(space)
+    wanted = entropy * math.log(len(space))
+    fixed, evidence = evidence is not None, evidence or START
     logits = posterior.logits.requires_grad_()
     optimiser = torch.optim.Adam([logits], lr=learning_rate, betas=(0.9, 0.999), weight_decay=weight_decay)
     for step in range(steps):
@@ -112,9 +130,32 @@ def fit_elbo(
                 f"fitting the posterior: the likelihood is not a number at step {step + 1}: was the supernet trained?"
             )
         optimiser.step()
+        now = float(posterior.entropy().detach())
+        if not fixed and step % EVERY == EVERY - 1:
+            evidence *= factor_to(posterior, wanted) ** 0.2  # in part: the logits lag behind
         if on_step is not None:
-            on_step(step + 1, float(posterior.entropy().detach()))
+            on_step(step + 1, now, evidence)
+    if not fixed:
+        logits = logits * factor_to(posterior, wanted)
     return Posterior(space, logits.detach())
+
+
+@torch.no_grad()
+def factor_to(posterior: Posterior, entropy: float) -> float:
+    """The factor on a posterior's logits that gives it an entropy (nats), between 1/10 and 10.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> logits = torch.tensor([[0.0, 1.0, 2.0]] * 3)
+    >>> wanted = float(Posterior(toy_edges(), 2 * logits).entropy())
+    >>> round(factor_to(Posterior(toy_edges(), logits), wanted), 3)
+    2.0
+    """
+    low, high = 0.1, 10.0
+    for _ in range(30):
+        middle = math.sqrt(low * high)
+        above = float(posterior.tempered(1 / middle).entropy()) > entropy
+        low, high = (middle, high) if above else (low, middle)
+    return math.sqrt(low * high)
 
 
 def fit_posterior(
@@ -122,7 +163,7 @@ def fit_posterior(
     split: Split,
     *,
     seed: int = 0,
-    on_step: Callable[[int, float], None] | None = None,
+    on_step: Heard | None = None,
     **settings: object,
 ) -> Posterior:
     """Fit the posterior to a trained supernet on images it has not seen (Algorithm 1, line 3).
@@ -183,7 +224,8 @@ def fit_posterior(
         posterior = fit_elbo(
             supernet.space,
             surrogate,
-            evidence=chosen.evidence,
+            evidence=None if chosen.evidence == "auto" else chosen.evidence,
+            entropy=chosen.entropy,
             steps=chosen.steps,
             learning_rate=chosen.learning_rate,
             weight_decay=chosen.weight_decay,
