@@ -1,0 +1,148 @@
+"""The best-response posterior (SNAS, GDAS; paper, app. C.2): learned while the supernet is trained, not after it.
+
+    each step   α ← α + Adam(∇_α  log-likelihood of a validation batch, straight-through Gumbel-Softmax)
+                A ∼ p_α;  weights on the path A ← SGD on a training batch
+
+What is good early is drawn more often and so trained more (the Matthew effect): a fair comparison of
+architectures is lost, which is why the paper fits its posterior afterwards, on a supernet trained uniformly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nesbs import metrics, rng
+from nesbs.data import Split, steps_per_epoch
+from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior, PosteriorSettings, straight_through
+from nesbs.spaces import Space
+from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, count_updates
+from nesbs.training import Batch, Epoch, train
+
+
+class _Learner(nn.Module):
+    """A supernet with the posterior's logits and Adam's state beside it, so that a checkpoint holds them all."""
+
+    logits: Tensor
+    mean: Tensor
+    square: Tensor
+    steps: Tensor
+
+    def __init__(self, supernet: Supernet) -> None:
+        super().__init__()
+        self.supernet = supernet
+        start = Posterior(supernet.space).logits
+        for name in ("logits", "mean", "square"):
+            self.register_buffer(name, start.clone())
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def posterior(self) -> Posterior:
+        """The posterior as it stands."""
+        return Posterior(self.supernet.space, self.logits.detach().cpu())
+
+    def climb(self, gradient: Tensor, learning_rate: float) -> None:
+        """One step of Adam uphill."""
+        self.steps += 1
+        self.mean.mul_(0.9).add_(gradient, alpha=0.1)
+        self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        mean, square = self.mean / (1 - 0.9**self.steps), self.square / (1 - 0.999**self.steps)
+        self.logits += learning_rate * mean / (square.sqrt() + 1e-8)
+
+
+def best_response(
+    space: Space,
+    train_split: Split,
+    valid_split: Split,
+    *,
+    seed: int = 0,
+    supernet: SupernetSettings | None = None,
+    posterior: PosteriorSettings | None = None,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> tuple[Supernet, Posterior]:
+    """Train a supernet and its posterior together; settings are those of the recipe's sections.
+
+    Of `posterior` the learning rate, batch size, evidence and Gumbel temperature count; its steps are the
+    supernet's.
+
+    >>> from nesbs.data import load_dataset
+    >>> from nesbs.spaces import toy_edges
+    >>> data = load_dataset("fashion-mini", train_limit=200)
+    >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
+    >>> _, learned = best_response(toy_edges(), data.search_train, data.search_valid, supernet=small)
+    >>> 0 < float(learned.entropy()) < float(Posterior(toy_edges()).entropy())
+    True
+    """
+    settings, fitted = supernet or SupernetSettings(), posterior or PosteriorSettings()
+    if fitted.evidence == "auto":
+        raise NesbsError("the best-response posterior has no posterior.evidence=auto: name a number")
+    learner = _Learner(build_supernet(space, train_split, settings, seed=seed))
+    learner.to(train_split.device)
+    size = min(fitted.batch_size, len(valid_split))
+    steps = steps_per_epoch(train_split, settings.batch_size)
+
+    def respond(epoch: int, step: int) -> None:
+        """α's step on a validation batch."""
+        random = rng.generator(seed, "best response", epoch, step)
+        index = torch.randperm(len(valid_split), generator=random)[:size].to(valid_split.device)
+        images, labels = valid_split.pixels(index), valid_split.labels[index]
+
+        def log_likelihood(gates: Tensor, _: int) -> Tensor:
+            return -F.cross_entropy(learner.supernet.mixture(images, gates.to(images.device)), labels).cpu()
+
+        now = learner.posterior()
+        now.logits.requires_grad_()
+        surrogate = straight_through(log_likelihood, fitted.gumbel_temperature)
+        objective = surrogate(now, step, random) - now.kl() / float(fitted.evidence)
+        (gradient,) = torch.autograd.grad(objective, now.logits)
+        learner.climb(gradient.to(learner.logits.device), fitted.learning_rate)
+
+    drawn = []
+
+    def loss(batch: Batch) -> Tensor:
+        respond(batch.epoch, batch.step)
+        random = rng.generator(seed, "best response", "path", batch.epoch, batch.step)
+        [path] = learner.posterior().sample(1, generator=random)
+        while settings.skip_dead and space.is_dead(path):
+            [path] = learner.posterior().sample(1, generator=random)
+        drawn.append(path)
+        return F.cross_entropy(learner.supernet(batch.images, path), batch.labels)
+
+    losses = train(
+        learner,
+        train_split,
+        loss,
+        settings,
+        seed=seed,
+        purpose=("best response",),
+        checkpoint=checkpoint,
+        on_epoch=on_epoch,
+    )
+    learner.supernet.losses = losses
+    learner.supernet.updates = count_updates(space, drawn[-steps * settings.epochs :])
+    learner.supernet.eval()
+    return learner.supernet, learner.posterior().tempered(fitted.temperature)
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """Errors with the supernet's weights: of the likeliest architecture and of the best one drawn; their gap."""
+
+    mode: float
+    best: float
+    gap: float
+
+
+def discrepancy(estimator: Estimator, posterior: Posterior, *, count: int = 100, seed: int = 0) -> Discrepancy:
+    """How far the posterior's mode is from the best of `count` architectures drawn from it (paper, app. C.2)."""
+    drawn = posterior.sample(count, generator=rng.generator(seed, "discrepancy"))
+    mode = posterior.mode()
+    known = list(dict.fromkeys([mode, *drawn]))
+    errors = metrics.error(estimator.log_probs(known), estimator.split.labels).tolist()
+    return Discrepancy(errors[0], min(errors), errors[0] - min(errors))

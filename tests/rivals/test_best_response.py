@@ -1,0 +1,90 @@
+"""The best-response posterior: learns what is good, trains what it draws, resumes exactly."""
+
+import pytest
+import torch
+
+from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior, PosteriorSettings
+from nesbs.rivals import best_response, discrepancy
+from nesbs.rivals.best_response import _Learner
+from nesbs.spaces import toy_edges
+from nesbs.supernet import Estimator, SupernetSettings, build_supernet
+
+SMALL = SupernetSettings(epochs=3, cells=1, channels=2, batch_size=16, crop=0, skip_dead=True)
+FITTED = PosteriorSettings(batch_size=16, learning_rate=0.05, evidence=50)
+
+
+def learned(noise, **more):
+    return best_response(toy_edges(), noise.search_train, noise.search_valid, supernet=SMALL, posterior=FITTED, **more)
+
+
+def test_the_posterior_leaves_uniform_and_the_supernet_is_trained(mini):
+    settings = SupernetSettings(epochs=12, cells=1, channels=4, batch_size=32, crop=0, flip=False, skip_dead=True)
+    supernet, posterior = best_response(
+        toy_edges(), mini.search_train, mini.search_valid, supernet=settings, posterior=FITTED
+    )
+    assert supernet.losses[-1] < supernet.losses[0] - 0.3
+    assert float(posterior.entropy()) < float(Posterior(toy_edges()).entropy()) - 0.05
+    # A cell that passes nothing on predicts nothing: the likeliest one is not among those.
+    assert not toy_edges().is_dead(posterior.mode())
+    dead = [a for a in toy_edges() if toy_edges().is_dead(a)]
+    assert float(posterior.log_prob(dead).exp().sum()) < len(dead) / len(toy_edges())
+
+
+def test_the_climb_is_adam(noise):
+    learner = _Learner(build_supernet(toy_edges(), noise.search_train, SMALL, seed=0))
+    logits = torch.zeros(3, 3, requires_grad=True)
+    adam = torch.optim.Adam([logits], lr=0.05, maximize=True)
+    random = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        gradient = torch.randn(3, 3, generator=random)
+        learner.climb(gradient, 0.05)
+        logits.grad = gradient.clone()
+        adam.step()
+    torch.testing.assert_close(learner.logits, logits.detach())
+
+
+def test_the_weights_step_does_not_touch_the_logits_nor_the_other_way_round(noise):
+    supernet, posterior = learned(noise)
+    assert all(parameter.grad is None for parameter in supernet.parameters())
+    assert not posterior.logits.requires_grad
+    counts = supernet.updates["cell 0→2"]
+    assert sum(counts.values()) > 0
+
+
+def test_the_same_seed_gives_the_same_and_a_stop_loses_nothing(noise, tmp_path):
+    whole, expected = learned(noise, seed=3)
+
+    class StopError(Exception):
+        pass
+
+    def stop(epoch):
+        if epoch.number == 2:
+            raise StopError
+
+    checkpoint = tmp_path / "state.safetensors"
+    with pytest.raises(StopError):
+        learned(noise, seed=3, checkpoint=checkpoint, on_epoch=stop)
+    resumed, posterior = learned(noise, seed=3, checkpoint=checkpoint)
+    assert torch.equal(posterior.logits, expected.logits)
+    assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), resumed.parameters(), strict=True))
+    assert not torch.equal(learned(noise, seed=4)[1].logits, expected.logits)
+
+
+def test_the_discrepancy_is_the_gap_to_the_best_drawn(noise):
+    supernet, _ = learned(noise)
+    estimator = Estimator(supernet, noise.search_valid, batch_size=16)
+    space = toy_edges()
+    errors = {}
+    for architecture in space:
+        predicted = estimator.logits(architecture).argmax(1)
+        errors[architecture] = float((predicted != noise.search_valid.labels).double().mean())
+    found = discrepancy(estimator, Posterior(space), count=2000)  # all 27 are drawn
+    assert found.best == pytest.approx(min(errors.values()))
+    assert found.mode == pytest.approx(errors[Posterior(space).mode()])
+    assert found.gap == pytest.approx(found.mode - found.best)
+
+
+def test_evidence_must_be_a_number(noise):
+    with pytest.raises(NesbsError, match="has no posterior.evidence=auto"):
+        best_response(toy_edges(), noise.search_train, noise.search_valid, posterior=PosteriorSettings(evidence="auto"))
