@@ -306,3 +306,31 @@ def test_demo_is_the_recipe_demo(tmp_path, monkeypatch):
     assert call("demo", "--out", tmp_path / "run", "--seed", "3", "--quiet") == 0
     assert asked == ["demo"]
     assert json.loads((tmp_path / "run" / "record.json").read_text())["seed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["recipes", "toy", "--keys"], "leave the name out"),
+        (["datasets", "--download"], "need the NAME or PATH of a data set"),
+        (["datasets", "fashion-mini", "--set", "members.epochs=4"], "only settings of the section data matter"),
+        (["datasets", "fashion-mini", "--set", "data.resize=pad"], "is for image folders; fashion-mini is none"),
+        (["zoo", "--out", "f.svg"], "--out draws one cell: name it"),
+        (["run", "toy", "--out", "x", "--set", "members.warm_up=5"], "leaves none of the epochs"),
+        (["run", "toy", "--out", "x", "--set", "threads=100000000000"], "less than or equal to 1024"),
+    ],
+)
+def test_options_without_effect_are_refused(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_memory_is_said_in_a_line(capsys, monkeypatch, tmp_path):
+    def greedy(*words, **settings):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr("nesbs.cli.load_recipe", greedy)
+    assert call("run", "toy", "--out", tmp_path / "run") == 2
+    assert "error: not enough memory: take a smaller batch_size" in capsys.readouterr().err

@@ -57,3 +57,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "taken").mkdir()
     with pytest.raises(NesbsError, match="cannot write"):
         files.write_text(tmp_path / "taken", "x")
+
+
+def test_the_same_tensors_and_words_are_the_same_bytes(tmp_path):
+    # Several keys of a safetensors header come in any order: twenty writes would not agree by luck.
+    words = {name: name * 3 for name in "abcdefgh"}
+    for number in range(20):
+        files.write_tensors(tmp_path / f"{number}", {"x": torch.arange(3)}, **words)
+    assert len({(tmp_path / f"{number}").read_bytes() for number in range(20)}) == 1
+    assert files.read_tensors(tmp_path / "0")[1] == words

@@ -142,6 +142,19 @@ def test_members_can_leave_the_held_out_images_alone(tmp_path):
     run.ensemble()
 
 
+def test_a_search_of_given_architectures_says_so(tmp_path, capsys, monkeypatch):
+    sets = [word for change in TINY for word in ("--set", change)]
+    given = ["--set", f"ensemble.architectures=['{ONE}']", "--set", "ensemble.size=1"]
+    quietly("search", "toy", "--out", tmp_path / "run", *sets, *given)
+    assert "given, not searched; no member is chosen twice" in capsys.readouterr().out
+    quietly("train", tmp_path / "run", "--quiet")
+    (tmp_path / "run" / "record.json").unlink()
+    quietly("train", tmp_path / "run")  # sizes are no longer known; nothing else is lost
+    monkeypatch.chdir(tmp_path / "run")
+    quietly("train", ".", "--data", "fashion-mini", "--set", "data.train_limit=40", "--quiet")
+    assert (tmp_path / "run-fashion-mini" / "members").is_dir()
+
+
 def test_one_network_alone_is_called_so(tmp_path, capsys):
     run = tmp_path / "run"
     sets = [word for change in TINY for word in ("--set", change)]

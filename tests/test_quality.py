@@ -27,7 +27,7 @@ def test_truth_is_trained_and_compared(run, capsys):
         == 0
     )
     out = capsys.readouterr().out
-    found = files.read_json(run.folder / "quality.json")
+    found = files.read_json(run.folder / "quality.json")["trained"]
     assert found["truth"]["epochs"] == 1
     assert [(entry["size"], entry["ensembles"]) for entry in found["rankings"]["loss"]] == [(1, 6), (3, 20)]
     assert len(found["points"]["3"]) == 20
@@ -59,7 +59,9 @@ def test_truth_is_read_from_a_table(run, tmp_path):
     rows = [(str(a), 50 + i) for i, a in enumerate(space)]
     with table.open("w", newline="") as opened:
         csv.writer(opened).writerows([("architecture", "accuracy"), *rows])
+    before = files.read_json(run.folder / "quality.json") if (run.folder / "quality.json").is_file() else {}
     found = measure_quality(run, table=str(table), column="accuracy")
+    assert files.read_json(run.folder / "quality.json").get("trained") == before.get("trained")  # kept beside it
     assert len(found["architectures"]) == len(space)
     assert [entry["true_error"] for entry in found["architectures"]] == pytest.approx([1 - a / 100 for _, a in rows])
     weights = run.posterior().log_prob(list(space)).exp().tolist()
@@ -80,6 +82,10 @@ def test_an_untrained_supernet_is_found_out(tmp_path):
     [
         ("a,b\n1,2\n", "b", "needs a column architecture, found a, b"),
         ("", "b", "needs a column architecture, found nothing"),
+        ("architecture,accuracy\nx,.1\ny,.2\nz,.3\nw,.4\n", "accuracy", "must hold per cent, found shares"),
+        ("architecture,accuracy\nx,10\ny,20\nz,30\nx,40\n", "accuracy", "lists an architecture more than once: x"),
+        ("\ufeffarchitecture,accuracy\nx,10\ny,20\nz,30\nw,40\n", "accuracy", "line 2: 'x' has 1 nodes"),
+        ("architecture,accuracy\n", "accuracy", "four accuracies or more"),
         ("architecture,accuracy\nx,1\n", "acuracy", "--column acuracy: did you mean accuracy"),
         ("architecture,accuracy\nx,high\n", "accuracy", "must hold accuracies in per cent"),
         ("architecture,accuracy\nx,101\nx,2\nx,3\nx,4\n", "accuracy", "between 0 and 100"),
@@ -98,5 +104,14 @@ def test_nonsense_is_refused(run, tmp_path, capsys):
     assert "--sizes takes whole numbers with commas between them, found 'one'" in capsys.readouterr().err
     with pytest.raises(NesbsError, match="only .* different ones were drawn: raise --candidates"):
         measure_quality(run, architectures=10, candidates=4)
-    with pytest.raises(NesbsError, match="sizes are 1 or more"):
-        measure_quality(run, sizes=(0, 3))
+    for wrong, message in (
+        ({"sizes": (0, 3)}, "sizes are 1 or more"),
+        ({"architectures": 4, "sizes": (7,)}, "ensembles of 4 architectures can have up to 2 members"),
+        ({"column": "acc"}, "column goes with table"),
+        ({"table": "x.csv", "column": "acc", "epochs": 3}, "epochs have no effect with table"),
+    ):
+        with pytest.raises(NesbsError, match=message):
+            measure_quality(run, **wrong)
+    given = tiny(tmp_path / "given", changes=["ensemble.architectures=['|nor_conv_3x3~0|+|none~0|skip_connect~1|']"])
+    with pytest.raises(NesbsError, match="was given its architectures: it has no supernet to judge"):
+        measure_quality(given)

@@ -94,7 +94,9 @@ def search(
         work = _create(recipe, out, changes or [], seed, device, progress)
         selection = work.selection()
     if not quiet:
-        print(f"estimated validation loss {selection.loss:.4f}; {_duplicates(selection.duplicates)}")
+        loss = selection.loss
+        known = "given, not searched" if loss is None else f"estimated validation loss {loss:.4f}"
+        print(f"{known}; {_duplicates(selection.duplicates)}")
         for architecture in selection.architectures:
             print(architecture)
 
@@ -150,7 +152,7 @@ def train(
         if work.recipe.evaluation.uniform:
             work.uniform()
     if not quiet:
-        print(sizes_in_words(work.record))
+        _print_sizes(work)
         print(f"measure them: nesbs evaluate {work.folder}")
 
 
@@ -186,10 +188,14 @@ def evaluate(
 @app.command()
 def quality(
     run: RunFolder,
-    architectures: Annotated[int, typer.Option(metavar="N", min=4, help="So many are trained for the truth.")] = 10,
-    candidates: Annotated[int, typer.Option(metavar="N", min=4, help="Drawn, to take N diverse ones from.")] = 50,
+    architectures: Annotated[
+        int | None, typer.Option(metavar="N", min=4, help="So many are trained for the truth; 10 by default.")
+    ] = None,
+    candidates: Annotated[
+        int | None, typer.Option(metavar="N", min=4, help="Drawn, to take diverse ones from; 50 by default.")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="E", min=1, help="Of their training.")] = None,
-    sizes: Annotated[str, typer.Option(metavar="N,N", help="Sizes of ensembles.")] = "1,3,5,7",
+    sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of ensembles; 1,3,5,7 by default.")] = None,
     table: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Read the truth instead: a benchmark.")] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of accuracies in per cent.")] = None,
     seed: Seed = None,
@@ -205,13 +211,14 @@ def quality(
     """
     with shown(quiet) as progress:
         work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
-        work.require("supernet.safetensors", f"nesbs search RECIPE --out {run}")
+        if work.recipe.ensemble.architectures is None:
+            work.require("supernet.safetensors", f"nesbs search RECIPE --out {run}")
         found = measure_quality(
             work,
             architectures=architectures,
             candidates=candidates,
             epochs=epochs,
-            sizes=numbers(sizes, "--sizes"),
+            sizes=None if sizes is None else numbers(sizes, "--sizes"),
             table=table,
             column=column,
         )
@@ -247,6 +254,8 @@ def recipes(
     debug: Debug = False,
 ) -> None:
     """The recipes inside the package; with a name, its text."""
+    if keys and name is not None:
+        raise NesbsError("--keys lists the settings of all recipes: leave the name out")
     print(settings_text() if keys else recipes_text(name))
 
 
@@ -262,6 +271,8 @@ def datasets(
     debug: Debug = False,
 ) -> None:
     """The named data sets; with a name or a path, its content."""
+    if path is None and (root or changes or fetch):
+        raise NesbsError("--root, --set and --download need the NAME or PATH of a data set")
     print(datasets_text() if path is None else dataset_text(path, root, changes or [], fetch=fetch))
 
 
@@ -276,6 +287,8 @@ def zoo_(
 ) -> None:
     """Published cells of the DARTS space; with a name, its cells."""
     if name is None:
+        if out is not None:
+            raise NesbsError("--out draws one cell: name it")
         print(zoo_text())
         return
     space, architecture = darts(), zoo[name]
@@ -302,15 +315,20 @@ def _whole(recipe: str, out: Path, changes: list[str], seed: int | None, device:
     path = write_report(out)
     if not quiet:
         print(scores_as_text(scores))
-        print(sizes_in_words(work.record))
+        _print_sizes(work)
         print(_duplicates(duplicates))
         if work.data.broken:
-            print(f"left out: {len(work.data.broken)} images that cannot be read (record.json lists them)")
+            print(f"left out because they cannot be read (record.json lists them): {len(work.data.broken)}")
         print(f"report: {path}")
 
 
 def _create(recipe: str, out: Path, changes: list[str], seed: int | None, device: str, progress: Progress) -> Run:
     return Run.create(out, load_recipe(recipe, changes, seed=seed), device=chosen_device(device), progress=progress)
+
+
+def _print_sizes(work: Run) -> None:
+    if said := sizes_in_words(work.record):
+        print(said)
 
 
 def _duplicates(count: int) -> str:

@@ -26,7 +26,7 @@ class Recipe(Settings):
     """An experiment, whole: what is not said has its stage's default."""
 
     seed: int = Field(0, ge=0)
-    threads: int | None = Field(None, ge=1, description="of the CPU; by default as many as there are")
+    threads: int | None = Field(None, ge=1, le=1024, description="of the CPU; by default as many as there are")
     data: DataSettings = DataSettings()
     space: SpaceSettings = SpaceSettings()
     supernet: SupernetSettings = SupernetSettings()

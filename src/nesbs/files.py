@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from nesbs.errors import NesbsError
 
+ABOUT = "about"  # where a file of tensors keeps the words about them
 PART = ".part"  # ends the name of a file that is still being written
 
 
@@ -77,11 +78,22 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file; anything else is a `NesbsError`."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise NesbsError(
+            f"{path} must hold a mapping, found {type(value).__name__}: remove it and run the same command again"
+        )
+    return value
+
+
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: str) -> None:
     """Write named tensors (and a few words about them) as safetensors, atomically."""
     with _replacing(path) as temporary:
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        safetensors.torch.save_file(plain, temporary, metadata=metadata)
+        # One key: safetensors writes several in any order, and the same contents should be the same bytes.
+        safetensors.torch.save_file(plain, temporary, metadata={ABOUT: json.dumps(metadata, sort_keys=True)})
 
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[str, torch.Tensor], dict[str, str]]:
@@ -91,8 +103,9 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[s
     try:
         with safe_open(path, framework="pt", device=str(device)) as opened:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-            return tensors, dict(opened.metadata() or {})
-    except (SafetensorError, OSError) as error:
+            about = json.loads((opened.metadata() or {}).get(ABOUT, "{}"))
+            return tensors, dict(about)
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise NesbsError(
             f"{path} is not a whole safetensors file ({error}): remove it and run the same command again"
         ) from None

@@ -60,8 +60,10 @@ def given_training(
         path = run / "selection.json"
         if not path.is_file():
             raise NesbsError(f"{run} has no selection.json yet: run `nesbs search RECIPE --out {run}` first")
-        chosen = [str(text) for text in files.read_json(path)["architectures"]]
-        return made(chosen, like.space.name, like), run.with_name(f"{run.name}-{Path(data).name}")
+        chosen = [str(text) for text in files.read_mapping(path).get("architectures", [])]
+        return made(chosen, like.space.name, like), run.resolve().with_name(
+            f"{run.resolve().name}-{Path(data).resolve().name}"
+        )
     if zoo_name is not None:
         return made([zoo_name], "darts"), Path(f"nesbs-{zoo_name}")
     assert texts

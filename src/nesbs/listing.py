@@ -49,6 +49,9 @@ def datasets_text() -> str:
 
 def dataset_text(name: str, root: str | None, changes: Sequence[str], *, fetch: bool) -> str:
     """What a data set holds; fetched first where that is asked for."""
+    strange = [change for change in changes if not change.strip().startswith("data.")]
+    if strange:
+        raise NesbsError(f"--set {strange[0]}: only settings of the section data matter here")
     values = {"data": {"name": name, "root": root}}
     apply_changes(values, changes)
     settings = Recipe.of(values).data

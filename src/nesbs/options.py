@@ -49,6 +49,9 @@ def chosen_device(name: str) -> str:
     return name
 
 
+SMALLER = "take a smaller batch_size, channels or data.size"
+
+
 def numbers(text: str, option: str) -> tuple[int, ...]:
     """Whole numbers with commas between them.
 
@@ -76,7 +79,13 @@ def ended(command: Callable[[], object], *, debug: bool) -> None:
         if debug:
             raise
         _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        if debug:
+            raise
+        _fail(f"{str(error).splitlines()[0] if str(error) else 'out of memory'}: {SMALLER}")
     except Exception as error:
+        if "can't allocate memory" in str(error) and not debug:
+            _fail(f"not enough memory: {SMALLER}")
         # Wrong options and missing arguments; the parser's exceptions carry their message like this.
         if not hasattr(error, "format_message"):
             raise

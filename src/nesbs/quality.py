@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from nesbs import files, metrics, rng
@@ -27,6 +27,7 @@ from nesbs.supernet import Estimator
 from nesbs.trained import trained_members
 
 FILE = "quality.json"
+SIZES = (1, 3, 5, 7)  # of ensembles; paper, app. C.1
 
 
 class QualitySettings(Settings):
@@ -35,25 +36,46 @@ class QualitySettings(Settings):
     architectures: int = Field(10, ge=4, description="trained for the truth; paper: 10")
     candidates: int = Field(50, ge=4, description="drawn uniformly, from which those of diverse estimates are taken")
     epochs: int | None = Field(None, ge=1, description="of their training; by default a quarter of the recipe's")
-    sizes: tuple[int, ...] = Field((1, 3, 5, 7), min_length=1, description="of ensembles; paper: 1, 3, 5, 7")
+    sizes: tuple[int, ...] | None = Field(None, min_length=1, description="of ensembles; by default 1, 3, 5, 7")
     share: float = Field(0.3, gt=0, le=1, description="k of Agreement-k, as a share of all; paper: 0.3")
     table: str | None = Field(None, description="a CSV file with the column `architecture` and true accuracies")
     column: str | None = Field(None, description="the table's column of accuracies in per cent")
 
     @field_validator("sizes")
     @classmethod
-    def _whole(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _whole(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is None:
+            return None
         if min(value) < 1:
             raise ValueError("sizes are 1 or more")
         return tuple(sorted(set(value)))
 
+    @model_validator(mode="after")
+    def _go_together(self) -> QualitySettings:
+        largest = self.architectures - 2  # leaving one out must leave several ensembles
+        if self.sizes is not None and max(self.sizes) > largest:
+            raise ValueError(f"ensembles of {self.architectures} architectures can have up to {largest} members here")
+        if self.column is not None and self.table is None:
+            raise ValueError("column goes with table")
+        trained = {"architectures", "candidates", "epochs", "sizes"} & self.model_fields_set
+        if self.table is not None and trained:
+            raise ValueError(f"{', '.join(sorted(trained))} have no effect with table, whose rows are the truth")
+        return self
+
 
 def measure_quality(run: Run, **settings: object) -> dict[str, Any]:
-    """Compare the estimates of a run's supernet with the truth; what `quality.json` then holds."""
-    chosen = QualitySettings.of(settings)
+    """Compare the estimates of a run's supernet with the truth, which is trained or read from a table.
+
+    `quality.json` keeps the last answer of either kind, under `trained` and `table`; this one is returned.
+    """
+    chosen = QualitySettings.of({name: value for name, value in settings.items() if value is not None})
+    if run.recipe.ensemble.architectures is not None:
+        raise NesbsError(f"{run.folder} was given its architectures: it has no supernet to judge")
     estimator = Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
     value = _by_table(run, estimator, chosen) if chosen.table is not None else _by_training(run, estimator, chosen)
-    files.write_json(run.folder / FILE, value)
+    path = run.folder / FILE
+    kept = files.read_mapping(path) if path.is_file() else {}
+    files.write_json(path, {"trained": None, "table": None, **kept, value["truth"]["kind"]: value})
     return value
 
 
@@ -75,7 +97,9 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
         run.space,
         architectures,
         run.data.train,
-        run.recipe.members.model_copy(update={"epochs": epochs}),
+        run.recipe.members.model_copy(
+            update={"epochs": epochs, "warm_up": min(run.recipe.members.warm_up, epochs - 1)}
+        ),
         seed=run.recipe.seed,
         folder=run.folder / f"quality-{epochs}-epochs",
         stage=lambda total: run.stage("quality", total),
@@ -83,7 +107,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
     )
     test = run.data.test
     true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)
-    sizes = [size for size in settings.sizes if size <= len(architectures) - 2]
+    sizes = settings.sizes or [size for size in SIZES if size <= len(architectures) - 2]
     sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
     rankings: dict[str, list[dict[str, Any]]] = {"loss": [], "error": []}
     points: dict[str, list[list[float]]] = {}
@@ -107,8 +131,13 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
 
 def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict[str, Any]:
     texts, accuracies = read_table(Path(str(settings.table)).expanduser(), settings.column)
-    architectures = [run.space.parse(text) for text in texts]
-    with run.stage("quality", len(architectures)) as stage:
+    architectures = []
+    for row, text in enumerate(texts, start=2):  # the first line holds the names
+        try:
+            architectures.append(run.space.parse(text))
+        except NesbsError as error:
+            raise NesbsError(f"{settings.table}, line {row}: {error}") from None
+    with run.stage("quality table", len(architectures), fresh=True) as stage:
         singles = [(place,) for place in range(len(architectures))]
         alone: dict[str, np.ndarray] = {"loss": np.empty(0), "error": np.empty(0)}
         for start in range(0, len(architectures), 50):
@@ -132,8 +161,8 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
 
 def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
     """Architectures and their accuracies in per cent from a CSV file."""
-    rows = list(csv.DictReader(files.read_text(path).splitlines()))
-    names = list(rows[0]) if rows else []
+    reader = csv.DictReader(files.read_text(path).removeprefix("\ufeff").splitlines())  # a byte-order mark, as Excel's
+    names, rows = list(reader.fieldnames or []), list(reader)
     if "architecture" not in names:
         raise NesbsError(f"{path} needs a column architecture, found {', '.join(names) or 'nothing'}")
     if column is None or column not in names:
@@ -144,7 +173,12 @@ def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
         raise NesbsError(f"{path}: column {column} must hold accuracies in per cent") from None
     if len(rows) < 4 or not all(0 <= accuracy <= 100 for accuracy in accuracies):
         raise NesbsError(f"{path}: column {column} must hold four accuracies or more, between 0 and 100")
-    return [row["architecture"] for row in rows], accuracies
+    if max(accuracies) <= 1:
+        raise NesbsError(f"{path}: column {column} must hold per cent, found shares (at most {max(accuracies)})")
+    texts = [row["architecture"] for row in rows]
+    if len(set(texts)) < len(texts):
+        raise NesbsError(f"{path} lists an architecture more than once: {next(t for t in texts if texts.count(t) > 1)}")
+    return texts, accuracies
 
 
 def _both(log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None) -> dict[str, np.ndarray]:

@@ -241,7 +241,7 @@ class Run:
             "uniform": None,
         }
         if path.is_file():
-            value = dict(files.read_json(path))
+            value = files.read_mapping(path)
         parts = to_make(value.get("ensemble") or {}, settings, asked)
         if not parts:
             return value
@@ -278,10 +278,13 @@ class Run:
         return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager
-    def stage(self, name: str, total: int) -> Iterator[Stage]:
-        """A stage at work: shown while it runs, with its seconds and memory in the record."""
+    def stage(self, name: str, total: int, *, fresh: bool = False) -> Iterator[Stage]:
+        """A stage at work: shown while it runs, with its seconds and memory in the record.
+
+        Its seconds go on from what the record has, unless it begins `fresh`.
+        """
         self.progress.start(name, total)
-        stage = Stage(self.folder, name, device=self.device, progress=self.progress)
+        stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh)
         yield stage
         stage.write()
         self.progress.finish(f"{stage.seconds:.1f} s")

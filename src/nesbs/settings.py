@@ -58,7 +58,9 @@ def _complaints(model: type[BaseModel], error: ValidationError) -> list[str]:
         else:
             message = entry["msg"].removeprefix("Value error, ")
             message = message[:1].lower() + message[1:]
-            said = f"{key}: {message}, found {entry['input']!r}"
+            said = f"{key}: {message}" if key else message
+            if not isinstance(entry["input"], dict):  # settings that do not go together name themselves
+                said += f", found {entry['input']!r}"
         complaints.setdefault(key, said)
     return list(complaints.values())
 

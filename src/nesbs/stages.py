@@ -33,14 +33,14 @@ class Progress:
 class Stage:
     """Keeps a stage's seconds and peak memory in the record while it runs, and tells the progress."""
 
-    def __init__(self, folder: Path, name: str, *, device: str, progress: Progress) -> None:
+    def __init__(self, folder: Path, name: str, *, device: str, progress: Progress, fresh: bool = False) -> None:
         self._folder = folder
         self._name = name
         self._device = device
         self._progress = progress
         self._notes: dict[str, Any] = {}
         self._epochs: dict[int, int] = {}  # of each member, finished
-        earlier = read_record(folder).get("stages", {}).get(name, {})
+        earlier = {} if fresh else read_record(folder).get("stages", {}).get(name, {})
         # An interrupted stage goes on counting from what its finished epochs took.
         self._before = float(earlier.get("seconds", 0.0))
         self._peak_before = int(earlier.get("peak_memory", 0))
@@ -102,7 +102,7 @@ class Stage:
 def read_record(folder: Path) -> dict[str, Any]:
     """What is known about a run so far."""
     path = folder / RECORD
-    return dict(files.read_json(path)) if path.is_file() else {}
+    return files.read_mapping(path) if path.is_file() else {}
 
 
 def device_name(device: str) -> str:

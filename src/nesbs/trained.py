@@ -79,9 +79,9 @@ def digest(architecture: Architecture) -> str:
 
 
 def sizes_in_words(record: dict[str, Any]) -> str:
-    """A line for each trained member of a run's record: its width, parameters and multiply-adds."""
-    sizes = record["stages"]["members"]
-    rows = zip(sizes["channels"], sizes["parameters"], sizes["multiply_adds"], strict=True)
+    """A line for each trained member whose sizes a run's record knows: width, parameters, multiply-adds."""
+    sizes = record.get("stages", {}).get("members", {})
+    rows = zip(*(sizes.get(name, ()) for name in ("channels", "parameters", "multiply_adds")), strict=False)
     return "\n".join(
         f"member {index}: {channels} channels, {count:,} parameters, {cost / 1e6:.1f} million multiply-adds"
         for index, (channels, count, cost) in enumerate(rows, start=1)

@@ -26,6 +26,8 @@ def load_npz(path: Path) -> tuple[Split, Split]:
         pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
     elif {"x", "y"} <= arrays.keys():
         labels = _labels(arrays["y"], path)
+        if arrays["x"].ndim == 0:
+            raise NesbsError(f"{path}: x must be images, found a single number")
         if len(labels) != len(arrays["x"]) or len(labels) == 0:
             raise NesbsError(f"{path}: {len(arrays['x'])} images but {len(labels)} labels")
         rest, held_out = (part.numpy() for part in stratified(labels, TEST_FRACTION, seed=0))

@@ -127,6 +127,9 @@ def _listed(root: Path, least: int) -> Part:
             f"{root}: needs a sub-folder of images for each class ({least} or more), found "
             + (f"images in {next(iter(found))} alone" if found else "no image")
         )
+    for name in found:
+        if not name.isprintable():  # also bytes that are no text
+            raise NesbsError(f"{root}: the folder {name!r} has a name that cannot be printed: rename it")
     labels = torch.tensor([label for label, files in enumerate(found.values()) for _ in files])
     return Part(root, tuple(found), [file for files in found.values() for file in files], labels)
 
@@ -224,6 +227,10 @@ def _streamed(
     if known is None:
         sample = torch.randperm(len(images), generator=generator(0, "statistics"))[:SAMPLE]
         known = channel_statistics(images[sample])
+        whole = [place for place, file in enumerate(train.files) if file not in broken.found]
+        if len(whole) < len(train.files):  # what turned out to be broken is left out while that is easy
+            train = Part(train.source, train.names, [train.files[place] for place in whole], train.labels[whole])
+            images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
     first = make_split(images, train.labels, train.names, source=str(train.source), known=known)
     others = FileImages(_encoded(test.files), view, broken, workers)
     return first, make_split(others, test.labels, train.names, source=str(test.source), like=first)

@@ -47,7 +47,7 @@ class DataSettings(Settings):
 
     name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
     root: str | None = Field(None, description="the folder that holds a named data set's own folder")
-    size: int | None = Field(None, ge=8, description="resize images to this many pixels a side")
+    size: int | None = Field(None, ge=8, le=2048, description="resize images to this many pixels a side")
     resize: Literal["crop", "stretch", "pad"] = Field(
         "crop", description="how a folder's images become square: the middle, all of it stretched, or black bars"
     )

@@ -60,6 +60,8 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
     if settings.name not in DATASETS and path.is_dir():
         return load_folder(path, settings)
     train, test = _whole(settings, path)
+    if settings.resize != "crop":
+        raise NesbsError(f"data.resize={settings.resize} is for image folders; {settings.name} is none")
     if settings.stream == "always" or settings.random_crop:
         key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
         raise NesbsError(f"{key} is for folders of images and imagenet; {settings.name} is kept in memory")

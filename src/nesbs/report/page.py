@@ -68,14 +68,7 @@ def write_report(folder: Path) -> Path:
 
 def _read(path: Path) -> Mapping[str, Any] | None:
     """A JSON record, or None where the file is missing."""
-    if not path.is_file():
-        return None
-    value = files.read_json(path)
-    if not isinstance(value, dict):
-        raise NesbsError(
-            f"{path} must hold a mapping, found {type(value).__name__}: remove it and run the same command again"
-        )
-    return value
+    return files.read_mapping(path) if path.is_file() else None
 
 
 @lru_cache(maxsize=1)

@@ -8,10 +8,12 @@ from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
 
 
-def quality(record: Record) -> dict[str, Any] | None:
-    """What `quality.json` says, for the page; None where nothing was measured."""
-    if not record:
-        return None
+def quality(record: Record) -> list[dict[str, Any]]:
+    """What `quality.json` says, for the page: an entry for each kind of truth that was compared with."""
+    return [_entry(entry) for entry in (mapping(record.get(kind)) for kind in ("trained", "table")) if entry]
+
+
+def _entry(record: Record) -> dict[str, Any]:
     truth = mapping(record.get("truth"))
     return {
         "verdict": str(record.get("verdict", "")),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nesbs.settings import Settings
 
@@ -28,6 +28,12 @@ class TrainingSettings(Settings):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "float32", description="of convolutions; auto is bfloat16 on a GPU that has it"
     )
+
+    @model_validator(mode="after")
+    def _falls(self) -> Self:
+        if self.warm_up >= self.epochs:
+            raise ValueError(f"warm_up ({self.warm_up}) leaves none of the epochs ({self.epochs}) to train in")
+        return self
 
     def lower_precision(self, device: torch.device) -> bool:
         """Whether convolutions run in bfloat16 on a device."""
