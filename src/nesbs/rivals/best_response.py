@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import metrics, rng
-from nesbs.data import Split, steps_per_epoch
+from nesbs.data import Split
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, straight_through
 from nesbs.spaces import Space
-from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, count_updates
+from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet
 from nesbs.training import Batch, Epoch, train
 
 
@@ -82,10 +82,11 @@ def best_response(
     settings, fitted = supernet or SupernetSettings(), posterior or PosteriorSettings()
     if fitted.evidence == "auto":
         raise NesbsError("the best-response posterior has no posterior.evidence=auto: name a number")
+    if settings.paths != "one":
+        raise NesbsError("the best-response posterior draws its own paths: set supernet.paths=one")
     learner = _Learner(build_supernet(space, train_split, settings, seed=seed))
     learner.to(train_split.device)
     size = min(fitted.batch_size, len(valid_split))
-    steps = steps_per_epoch(train_split, settings.batch_size)
 
     def respond(epoch: int, step: int) -> None:
         """α's step on a validation batch."""
@@ -103,15 +104,12 @@ def best_response(
         (gradient,) = torch.autograd.grad(objective, now.logits)
         learner.climb(gradient.to(learner.logits.device), fitted.learning_rate)
 
-    drawn = []
-
     def loss(batch: Batch) -> Tensor:
         respond(batch.epoch, batch.step)
         random = rng.generator(seed, "best response", "path", batch.epoch, batch.step)
         [path] = learner.posterior().sample(1, generator=random)
         while settings.skip_dead and space.is_dead(path):
             [path] = learner.posterior().sample(1, generator=random)
-        drawn.append(path)
         return F.cross_entropy(learner.supernet(batch.images, path), batch.labels)
 
     losses = train(
@@ -125,7 +123,6 @@ def best_response(
         on_epoch=on_epoch,
     )
     learner.supernet.losses = losses
-    learner.supernet.updates = count_updates(space, drawn[-steps * settings.epochs :])
     learner.supernet.eval()
     return learner.supernet, learner.posterior().tempered(fitted.temperature)
 
