@@ -1,7 +1,12 @@
 """Shared by all tests: one thread, so that nothing waits for a busy core, and small data made on the spot."""
 
+import os
+
 import pytest
 import torch
+
+if not torch.cuda.is_available():  # before anything imports Triton: kernels are tested in its interpreter
+    os.environ["TRITON_INTERPRET"] = "1"
 
 from nesbs.data import Dataset, load_dataset
 from nesbs.data.split import make_split

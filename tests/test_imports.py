@@ -6,8 +6,9 @@ from pathlib import Path
 import nesbs
 
 ORDER = [
-    *("version", "errors", "settings", "rng", "files", "metrics", "data", "spaces", "training", "supernet"),
+    *("version", "errors", "settings", "rng", "files", "metrics", "data", "kernels", "spaces", "training"),
     *(
+        "supernet",
         "posterior",
         "samplers",
         "ensemble",

@@ -10,6 +10,8 @@ from torch import Tensor
 from nesbs.data.split import Split
 from nesbs.data.streaming import FileImages
 
+AHEAD = 16  # batches made at once on a GPU
+
 
 def batches(
     split: Split, batch_size: int, *, generator: torch.Generator, crop: int = 0, flip: bool = False, cutout: int = 0
@@ -22,14 +24,23 @@ def batches(
     """
     order = torch.randperm(len(split), generator=generator, device=split.device)
     size = min(batch_size, len(split))
-    parts = [order[step * size : (step + 1) * size] for step in range(steps_per_epoch(split, batch_size))]
+    used = order[: size * steps_per_epoch(split, batch_size)]
+    parts = list(used.split(size * _ahead(split, size)))
     for index, stored in zip(parts, _stored(split, parts, generator), strict=True):
         images = stored.float().div_(255)
         if crop or flip:
             images = augment(images, crop=crop, flip=flip, generator=generator)
         if cutout:
             images = cut_out(images, cutout, fill=split.mean, generator=generator)
-        yield images, split.labels[index]
+        yield from zip(images.split(size), split.labels[index].split(size), strict=True)
+
+
+def _ahead(split: Split, size: int) -> int:
+    """How many batches are made at once: on a GPU several, since launching the work takes longer than doing it."""
+    if split.device.type != "cuda" or split.streamed:
+        return 1
+    height, width = split.size
+    return max(1, min(AHEAD, 2**25 // (size * split.channels * height * width)))
 
 
 def _stored(split: Split, parts: list[Tensor], generator: torch.Generator) -> Iterator[Tensor]:

@@ -26,7 +26,7 @@ from nesbs.errors import NesbsError
 from nesbs.posterior.categorical import Posterior
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Supernet
+from nesbs.supernet import Supernet, predictor
 from nesbs.training import cosine
 
 
@@ -196,16 +196,13 @@ def fit_posterior(
         index = order[step * size : (step + 1) * size]
         return split.pixels(index), split.labels[index]
 
+    predict = predictor(supernet, split.device)
+
     @torch.no_grad()
     def log_likelihood(architectures: Sequence[Architecture], step: int) -> Tensor:
         images, labels = batch(step)
-        distinct = list(dict.fromkeys(architectures))
-        if images.device.type == "cuda":
-            logits = supernet.many(images, distinct)
-        else:
-            logits = torch.stack([supernet(images, architecture) for architecture in distinct])
-        values = dict(zip(distinct, [-F.cross_entropy(one, labels) for one in logits], strict=True))
-        return torch.stack([values[architecture] for architecture in architectures]).cpu()
+        logits = predict(images, architectures)
+        return torch.stack([-F.cross_entropy(one, labels) for one in logits]).cpu()
 
     def relaxed(gates: Tensor, step: int) -> Tensor:
         images, labels = batch(step)

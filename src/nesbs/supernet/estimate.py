@@ -9,9 +9,10 @@ from torch import Tensor
 
 from nesbs.data import Split
 from nesbs.spaces import Architecture
+from nesbs.supernet.fused import FusedNetwork, fits
 from nesbs.supernet.train import Supernet
 
-AT_ONCE = 2**14  # images times architectures that go through the supernet together on a GPU
+AT_ONCE = 2**13  # images times architectures that go through the supernet together on a GPU
 
 
 class Estimator:
@@ -31,6 +32,7 @@ class Estimator:
         missing = -len(split) % size
         self._batches = torch.cat([self._order, self._order[:missing]]).split(size)
         self._cache: dict[Architecture, Tensor] = {}
+        self._run = predictor(supernet, split.device)
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -44,7 +46,7 @@ class Estimator:
     def prepare(self, architectures: Sequence[Architecture], heard: Callable[[int, int], None] | None = None) -> None:
         """Compute the predictions of several architectures; `heard` learns how many are done.
 
-        On a GPU many go through the supernet at once, which share what they have in common.
+        On a GPU many go through the supernet at once.
         """
         missing = [architecture for architecture in dict.fromkeys(architectures) if architecture not in self._cache]
         size = len(self._batches[0])
@@ -61,11 +63,7 @@ class Estimator:
     def _predict(self, group: Sequence[Architecture]) -> Tensor:
         """Predictions for the split's images in their own order: (architectures, images, classes)."""
         self.supernet.eval()
-        parts = []
-        for index in self._batches:
-            images = self.split.pixels(index)
-            alone = len(group) == 1
-            parts.append(self.supernet(images, group[0])[None] if alone else self.supernet.many(images, group))
+        parts = [self._run(self.split.pixels(index), group).clone() for index in self._batches]
         predicted = torch.cat(parts, 1)[:, : len(self.split)]
         logits = torch.empty_like(predicted)
         logits[:, self._order] = predicted
@@ -79,6 +77,27 @@ class Estimator:
         """Log-probabilities of several: (architectures, images, classes)."""
         self.prepare(architectures)
         return torch.stack([self.logits(architecture) for architecture in architectures]).log_softmax(-1)
+
+
+def predictor(supernet: Supernet, device: torch.device) -> Callable[[Tensor, Sequence[Architecture]], Tensor]:
+    """A function (images, architectures) → logits (architectures, batch, classes), for weights that stay as they are.
+
+    On a GPU all go through the supernet at once; what comes out is valid until the next call.
+    """
+    if fits(supernet.network, device):
+        return FusedNetwork(supernet.network, lower_precision=supernet.lower_precision).predict
+
+    @torch.no_grad()
+    def predict(images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=supernet.lower_precision):
+            if device.type == "cuda" and len(architectures) > 1:
+                logits = supernet.many(images, architectures)
+            else:
+                known = {architecture: supernet(images, architecture) for architecture in dict.fromkeys(architectures)}
+                logits = torch.stack([known[architecture] for architecture in architectures])
+        return logits.float() if supernet.lower_precision else logits
+
+    return predict
 
 
 def content_order(split: Split) -> Tensor:

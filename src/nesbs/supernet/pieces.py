@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from nesbs.training import TrainingSettings
+
 Piece = Callable[[], object]
 
 
@@ -91,3 +93,15 @@ class Parameters:
             parameter.data = layout.view(value, parameter.shape)
             optimiser.state[parameter]["momentum_buffer"] = layout.view(momentum, parameter.shape)
             self.gradient.append(layout.view(gradient, parameter.shape))
+
+    def update(self, used: Tensor, settings: TrainingSettings, rate: Tensor | float) -> None:
+        """SGD over the parameters in use, `used` (parameters,), and no others."""
+        mask = used[self.owner]
+        gradient = torch.where(mask, self.gradients, 0.0)
+        if settings.clip is not None:
+            gradient = gradient * (settings.clip / (gradient.norm() + 1e-6)).clamp(max=1.0)
+        gradient = gradient + settings.weight_decay * self.values
+        momentum = settings.momentum * self.momentum + gradient
+        direction = gradient + settings.momentum * momentum if settings.nesterov else momentum
+        self.values.copy_(torch.where(mask, self.values - rate * direction, self.values))
+        self.momentum.copy_(torch.where(mask, momentum, self.momentum))

@@ -211,19 +211,10 @@ class RecordedPaths:
         return judge, weights
 
     def _updating(self) -> Piece:
-        """SGD over the parameters in use and no others, on the long vectors."""
-        settings, ours = self._settings, self._parameters
+        """SGD over the parameters in use and no others."""
 
         def update() -> None:
-            used = self._used[ours.owner]
-            gradient = torch.where(used, ours.gradients, 0.0)
-            if settings.clip is not None:
-                gradient = gradient * (settings.clip / (gradient.norm() + 1e-6)).clamp(max=1.0)
-            gradient = gradient + settings.weight_decay * ours.values
-            momentum = settings.momentum * ours.momentum + gradient
-            direction = gradient + settings.momentum * momentum if settings.nesterov else momentum
             rate = self._rate if self._rate is not None else self._optimiser.param_groups[0]["lr"]
-            ours.values.copy_(torch.where(used, ours.values - rate * direction, ours.values))
-            ours.momentum.copy_(torch.where(used, momentum, ours.momentum))
+            self._parameters.update(self._used, self._settings, rate)
 
         return update

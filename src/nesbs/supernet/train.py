@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
+from nesbs.supernet.fused import FusedPaths, fits
 from nesbs.supernet.paths import Group, count_updates, draw_groups
 from nesbs.supernet.recorded import RecordedPaths
 from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
@@ -40,6 +41,7 @@ class Supernet(nn.Module):
         super().__init__()
         self.space = space
         self.network = network
+        self.lower_precision = False  # estimates are made as it was trained
         self.losses: list[float] = []  # mean training loss of every epoch
         self.updates: dict[str, dict[str, int]] = {}  # see `count_updates`
 
@@ -76,7 +78,9 @@ def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, se
     with rng.seeded(seed, "supernet", "weights"):
         network = design_supernet(space, split, settings)
     place(network, split)
-    return Supernet(space, network)
+    supernet = Supernet(space, network)
+    supernet.lower_precision = settings.lower_precision(split.device)
+    return supernet
 
 
 def train_supernet(
@@ -131,7 +135,8 @@ def supernet_training(
         return sum(losses[1:], losses[0]) / len(group)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        return RecordedPaths(supernet.network, paths, batch, settings, optimiser)
+        make = FusedPaths if fits(supernet.network, batch.images.device) else RecordedPaths
+        return make(supernet.network, paths, batch, settings, optimiser)
 
     return training(
         supernet,

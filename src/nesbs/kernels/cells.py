@@ -1,0 +1,292 @@
+"""Kernels of a cell whose operations are data: one program text serves every architecture.
+
+A cell of n nodes has an edge between every two; `codes` (paths, edges) says what each path does on each edge:
+nothing, hand on, a 1×1 or 3×3 convolution of the ReLU with BatchNorm, a mean over 3×3. States are (paths, pixels,
+channels), where pixels run over images, rows and columns. Edge (target, source) has the number
+target (target − 1) / 2 + source. Weights of an edge lie in a row: 1×1 as (out, in), then 3×3 as (out, tap, in).
+
+    forward    for each source: convolve all its edges, sums of squares on the way → finish
+               for each target: assemble what arrives
+    backward   for each target, from the last: sums for BatchNorm → finish → undo BatchNorm
+               for each source: pull the gradient of all its edges; weigh: the weights' gradients
+"""
+
+import triton
+import triton.language as tl
+
+NOTHING, SKIP, CONV1, CONV3, POOL = range(5)  # codes
+
+
+@triton.jit(do_not_specialize=["source"])
+def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES: tl.constexpr,
+             HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
+             ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Raw convolutions of the ReLU on every edge that leaves a source, and their sums and sums of squares."""
+    split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
+    target = source + 1 + tl.program_id(1)
+    edge = target * (target - 1) // 2 + source
+    code = tl.load(codes + path * EDGES + edge)
+    if (code == 2) | (code == 3):
+        taps = tl.where(code == 3, 9, 1)
+        middle = tl.where(code == 3, 0, 4)  # the tap to begin with
+        weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
+        place = edge * paths + path
+        channel = tl.arange(0, C)
+        total = tl.zeros([C], tl.float32)
+        square = tl.zeros([C], tl.float32)
+        for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
+            pixel = block * BLOCK + tl.arange(0, BLOCK)
+            row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
+            out = tl.zeros([BLOCK, C], tl.float32)
+            for tap in range(0, taps):
+                down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
+                there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
+                there = there & (column + right >= 0) & (column + right < WIDTH)
+                at = (pixel + down * WIDTH + right)[:, None] * C + channel[None, :]
+                value = tl.maximum(tl.load(x + path * x_path + at, mask=there[:, None], other=0.0), 0.0)
+                w = tl.load(weight + channel[None, :] * (taps * C) + tap * C + channel[:, None])
+                out = tl.dot(value, w.to(value.dtype), out)
+            at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
+            tl.store(raw + at, out.to(raw.dtype.element_ty), mask=(pixel < pixels)[:, None])
+            total += tl.sum(out, 0)
+            square += tl.sum(out * out, 0)
+        at = (place * splits + split) * 2 * C + channel
+        tl.store(sums + at, total)
+        tl.store(sums + at + C, square)
+
+
+@triton.jit
+def moments(x, sums, splits, pixels, C: tl.constexpr, BLOCK: tl.constexpr):
+    """Sums and sums of squares of (paths, pixels, channels)."""
+    split, path = tl.program_id(0), tl.program_id(1)
+    channel = tl.arange(0, C)
+    total = tl.zeros([C], tl.float32)
+    square = tl.zeros([C], tl.float32)
+    for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
+        pixel = block * BLOCK + tl.arange(0, BLOCK)
+        at = path.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
+        value = tl.load(x + at, mask=(pixel < pixels)[:, None], other=0.0).to(tl.float32)
+        total += tl.sum(value, 0)
+        square += tl.sum(value * value, 0)
+    at = (path * splits + split) * 2 * C + channel
+    tl.store(sums + at, total)
+    tl.store(sums + at + C, square)
+
+
+@triton.jit(do_not_specialize=["source", "target"])
+def finish(sums, statistics, codes, splits, pixels, source, target, eps, EDGES: tl.constexpr,
+           C: tl.constexpr, FORWARD: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
+    """Add up what the splits found: mean and 1/deviation, or backward the two means.
+
+    Edges are those that leave `source`, or where it is negative those that enter `target`.
+    """
+    path, paths = tl.program_id(1), tl.num_programs(1)
+    if source >= 0:
+        entered = source + 1 + tl.program_id(0)
+        edge = entered * (entered - 1) // 2 + source
+    else:
+        edge = target * (target - 1) // 2 + tl.program_id(0)
+    code = tl.load(codes + path * EDGES + edge)
+    if (code == 2) | (code == 3):
+        channel = tl.arange(0, C)
+        place = edge * paths + path
+        one = tl.zeros([C], tl.float32)
+        two = tl.zeros([C], tl.float32)
+        for begin in range(0, splits, CHUNK):
+            split = begin + tl.arange(0, CHUNK)
+            at = (place * splits + split)[:, None] * 2 * C + channel[None, :]
+            one += tl.sum(tl.load(sums + at, mask=(split < splits)[:, None], other=0.0), 0)
+            two += tl.sum(tl.load(sums + at + C, mask=(split < splits)[:, None], other=0.0), 0)
+        one, two = one / pixels, two / pixels
+        if FORWARD:
+            two = tl.rsqrt(tl.maximum(two - one * one, 0.0) + eps)
+        tl.store(statistics + place * 2 * C + channel, one)
+        tl.store(statistics + place * 2 * C + C + channel, two)
+
+
+@triton.jit(do_not_specialize=["target"])
+def assemble(x, x_path, states, raw, statistics, codes, pixels, target, EDGES: tl.constexpr,
+             HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
+             BLOCK: tl.constexpr):  # fmt: skip
+    """A target's state: the sum of what its edges bring."""
+    path, paths = tl.program_id(1), tl.num_programs(1)
+    channel = tl.arange(0, C)
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
+    inside = (pixel < pixels)[:, None]
+    here = pixel[:, None] * C + channel[None, :]
+    size = pixels * C
+    out = tl.zeros([BLOCK, C], tl.float32)
+    for source in range(0, target):
+        edge = target * (target - 1) // 2 + source
+        code = tl.load(codes + path * EDGES + edge)
+        before = ((tl.maximum(source, 1) - 1) * paths + path).to(tl.int64) * size
+        place = edge * paths + path
+        if code == 1:
+            if source == 0:
+                value = tl.load(x + path * x_path + here, mask=inside, other=0.0)
+            else:
+                value = tl.load(states + before + here, mask=inside, other=0.0)
+            out += value.to(tl.float32)
+        if (code == 2) | (code == 3):
+            mean = tl.load(statistics + place * 2 * C + channel)
+            scale = tl.load(statistics + place * 2 * C + C + channel)
+            value = tl.load(raw + place.to(tl.int64) * size + here, mask=inside, other=0.0)
+            out += (value.to(tl.float32) - mean[None, :]) * scale[None, :]
+        if code == 4:
+            total = tl.zeros([BLOCK, C], tl.float32)
+            for tap in range(0, 9):
+                down, right = tap // 3 - 1, tap % 3 - 1
+                there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
+                there = there & (column + right >= 0) & (column + right < WIDTH)
+                at = (pixel + down * WIDTH + right)[:, None] * C + channel[None, :]
+                if source == 0:
+                    value = tl.load(x + path * x_path + at, mask=there[:, None], other=0.0)
+                else:
+                    value = tl.load(states + before + at, mask=there[:, None], other=0.0)
+                total += value.to(tl.float32)
+            high = 3 - (row == 0).to(tl.int32) - (row == HEIGHT - 1).to(tl.int32)
+            wide = 3 - (column == 0).to(tl.int32) - (column == WIDTH - 1).to(tl.int32)
+            out += total / (high * wide).to(tl.float32)[:, None]
+    at = ((target - 1) * paths + path).to(tl.int64) * size + here
+    tl.store(states + at, out.to(states.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["target"])
+def reduce(gradient, raw, statistics, codes, sums, splits, pixels, target, EDGES: tl.constexpr,
+           C: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """For BatchNorm's backward pass on the edges into a target: sums of the gradient, and of it times the output."""
+    split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
+    edge = target * (target - 1) // 2 + tl.program_id(1)
+    code = tl.load(codes + path * EDGES + edge)
+    if (code == 2) | (code == 3):
+        channel = tl.arange(0, C)
+        place = edge * paths + path
+        mean = tl.load(statistics + place * 2 * C + channel)
+        scale = tl.load(statistics + place * 2 * C + C + channel)
+        one = tl.zeros([C], tl.float32)
+        two = tl.zeros([C], tl.float32)
+        for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
+            pixel = block * BLOCK + tl.arange(0, BLOCK)
+            inside, here = (pixel < pixels)[:, None], pixel[:, None] * C + channel[None, :]
+            start = path.to(tl.int64) * pixels * C
+            slope = tl.load(gradient + start + here, mask=inside, other=0.0).to(tl.float32)
+            value = tl.load(raw + place.to(tl.int64) * pixels * C + here, mask=inside, other=0.0).to(tl.float32)
+            one += tl.sum(slope, 0)
+            two += tl.sum(slope * (value - mean[None, :]) * scale[None, :], 0)
+        at = (place * splits + split) * 2 * C + channel
+        tl.store(sums + at, one)
+        tl.store(sums + at + C, two)
+
+
+@triton.jit(do_not_specialize=["target"])
+def undo(gradient, raw, out, statistics, means, codes, pixels, target, EDGES: tl.constexpr,
+         C: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """BatchNorm's backward pass: the gradient by the raw outputs, which `out` may be."""
+    path, paths = tl.program_id(2), tl.num_programs(2)
+    edge = target * (target - 1) // 2 + tl.program_id(1)
+    code = tl.load(codes + path * EDGES + edge)
+    if (code == 2) | (code == 3):
+        channel = tl.arange(0, C)
+        place = edge * paths + path
+        mean = tl.load(statistics + place * 2 * C + channel)[None, :]
+        scale = tl.load(statistics + place * 2 * C + C + channel)[None, :]
+        one = tl.load(means + place * 2 * C + channel)[None, :]
+        two = tl.load(means + place * 2 * C + C + channel)[None, :]
+        pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        inside, here = (pixel < pixels)[:, None], pixel[:, None] * C + channel[None, :]
+        slope = tl.load(gradient + path.to(tl.int64) * pixels * C + here, mask=inside, other=0.0).to(tl.float32)
+        at = place.to(tl.int64) * pixels * C + here
+        value = (tl.load(raw + at, mask=inside, other=0.0).to(tl.float32) - mean) * scale
+        tl.store(out + at, (scale * (slope - one - value * two)).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["source"])
+def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source, NODES: tl.constexpr,
+         EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
+         ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """The gradient by a source's state: what comes back along all the edges that leave it.
+
+    `gradients` holds those by the nodes after the first; `raw` by now those by the convolutions' outputs.
+    """
+    path, paths = tl.program_id(1), tl.num_programs(1)
+    channel = tl.arange(0, C)
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
+    inside = (pixel < pixels)[:, None]
+    here = pixel[:, None] * C + channel[None, :]
+    size = pixels * C
+    total = tl.zeros([BLOCK, C], tl.float32)
+    through = tl.zeros([BLOCK, C], tl.float32)  # the ReLU
+    for target in range(source + 1, NODES):
+        edge = target * (target - 1) // 2 + source
+        code = tl.load(codes + path * EDGES + edge)
+        slope = gradients + ((target - 1) * paths + path).to(tl.int64) * size
+        if code == 1:
+            total += tl.load(slope + here, mask=inside, other=0.0).to(tl.float32)
+        if (code == 2) | (code == 3):
+            taps = tl.where(code == 3, 9, 1)
+            middle = tl.where(code == 3, 0, 4)
+            weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
+            for tap in range(0, taps):
+                down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
+                there = (pixel < pixels) & (row - down >= 0) & (row - down < HEIGHT)
+                there = there & (column - right >= 0) & (column - right < WIDTH)
+                at = (edge * paths + path).to(tl.int64) * size + (pixel - down * WIDTH - right)[:, None] * C
+                value = tl.load(raw + at + channel[None, :], mask=there[:, None], other=0.0)
+                w = tl.load(weight + channel[:, None] * (taps * C) + tap * C + channel[None, :])
+                through = tl.dot(value, w.to(value.dtype), through)
+        if code == 4:
+            for tap in range(0, 9):
+                down, right = tap // 3 - 1, tap % 3 - 1
+                up, left = row - down, column - right
+                there = (pixel < pixels) & (up >= 0) & (up < HEIGHT) & (left >= 0) & (left < WIDTH)
+                at = (pixel - down * WIDTH - right)[:, None] * C + channel[None, :]
+                high = 3 - (up == 0).to(tl.int32) - (up == HEIGHT - 1).to(tl.int32)
+                wide = 3 - (left == 0).to(tl.int32) - (left == WIDTH - 1).to(tl.int32)
+                value = tl.load(slope + at, mask=there[:, None], other=0.0).to(tl.float32)
+                total += value / (high * wide).to(tl.float32)[:, None]
+    if source == 0:
+        state = tl.load(x + path * x_path + here, mask=inside, other=0.0)
+    else:
+        state = tl.load(states + ((source - 1) * paths + path).to(tl.int64) * size + here, mask=inside, other=0.0)
+    total += tl.where(state > 0, through, 0.0)
+    tl.store(out + path.to(tl.int64) * size + here, total.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: tl.constexpr, EDGES: tl.constexpr,
+          HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr,
+          FIRST3: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """The gradients by the weights of every edge, one part for each split: (splits, weights)."""
+    split, tap = tl.program_id(0), tl.program_id(1)
+    edge, path, paths = tl.program_id(2) % EDGES, tl.program_id(2) // EDGES, tl.num_programs(2) // EDGES
+    code = tl.load(codes + path * EDGES + edge)
+    if (code == 3) | ((code == 2) & (tap == 4)):
+        source = edge
+        for target in tl.static_range(2, NODES):
+            source = tl.where(edge >= target * (target - 1) // 2, edge - target * (target - 1) // 2, source)
+        channel = tl.arange(0, C)
+        size = pixels * C
+        down, right = tap // 3 - 1, tap % 3 - 1
+        total = tl.zeros([C, C], tl.float32)  # (in, out)
+        before = ((tl.maximum(source, 1) - 1) * paths + path).to(tl.int64) * size
+        place = (edge * paths + path).to(tl.int64) * size
+        for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
+            pixel = block * BLOCK + tl.arange(0, BLOCK)
+            row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
+            there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
+            there = there & (column + right >= 0) & (column + right < WIDTH)
+            at = (pixel + down * WIDTH + right)[None, :] * C + channel[:, None]
+            if source == 0:
+                value = tl.load(x + path * x_path + at, mask=there[None, :], other=0.0)
+            else:
+                value = tl.load(states + before + at, mask=there[None, :], other=0.0)
+            value = tl.maximum(value, 0.0)
+            slope = tl.load(raw + place + pixel[:, None] * C + channel[None, :], mask=there[:, None], other=0.0)
+            total = tl.dot(value, slope, total)
+        taps = tl.where(code == 3, 9, 1)
+        slot = tl.where(code == 3, tap, 0)
+        start = edge * ROW + tl.where(code == 3, FIRST3, 0) + slot * C
+        at = split * length + start + channel[None, :] * (taps * C) + channel[:, None]
+        tl.store(parts + at, total)

@@ -1,0 +1,157 @@
+"""Cells and BatchNorm on a GPU as few large kernels; the architecture is data, so one recording serves all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from nesbs.kernels import cells as kernels
+
+EPS = 1e-5  # BatchNorm's
+
+
+def _splits(blocks: int, most: int) -> int:
+    return max(1, min(blocks, most))
+
+
+class Shape:
+    """The sizes of a cell's work, as its kernels want them."""
+
+    def __init__(self, state: Tensor, paths: int, nodes: int, row: int, first3: int) -> None:
+        _, batch, height, width, channels = state.shape
+        self.paths, self.nodes, self.edges = paths, nodes, nodes * (nodes - 1) // 2
+        self.pixels, self.height, self.width, self.channels = batch * height * width, height, width, channels
+        self.row, self.first3 = row, first3
+        self.block = max(16, min(128, 4096 // channels))
+        self.blocks = -(-self.pixels // self.block)
+        self.splits = _splits(self.blocks, 256)
+
+
+class Cell(torch.autograd.Function):
+    """A cell's last state for many paths: states (paths or 1, batch, height, width, channels), one row of weights.
+
+    `codes` (paths, edges) int32. No two paths may use the same operation of the same edge where gradients are
+    wanted: each operation's gradient has one place.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weights: Tensor, codes: Tensor, nodes: int, row: int, first3: int) -> Tensor:
+        """Run the cell."""
+        shape = Shape(x, len(codes), nodes, row, first3)
+        x = x.contiguous()
+        states = x.new_empty(nodes - 1, shape.paths, *x.shape[1:])
+        raw = x.new_empty(shape.edges, shape.paths, *x.shape[1:])
+        statistics = torch.empty(shape.edges, shape.paths, 2, shape.channels, device=x.device)
+        sums = torch.empty(shape.edges, shape.paths, shape.splits, 2, shape.channels, device=x.device)
+        x_path = 0 if len(x) == 1 else x[0].numel()
+        size, most = {"C": shape.channels, "BLOCK": shape.block}, shape.splits
+        image = {"HEIGHT": shape.height, "WIDTH": shape.width, **size}
+        for source in range(nodes - 1):
+            leaving = nodes - 1 - source
+            state, path = (x, x_path) if source == 0 else (states[source - 1], x[0].numel())
+            kernels.convolve[most, leaving, shape.paths](
+                state, path, weights, codes, raw, sums, most, shape.pixels, source,
+                EDGES=shape.edges, ROW=row, FIRST3=first3, **image,
+            )  # fmt: skip
+            kernels.finish[leaving, shape.paths](
+                sums, statistics, codes, most, shape.pixels, source, 0, EPS,
+                EDGES=shape.edges, C=shape.channels, FORWARD=True, CHUNK=32,
+            )  # fmt: skip
+            kernels.assemble[shape.blocks, shape.paths](
+                x, x_path, states, raw, statistics, codes, shape.pixels, source + 1, EDGES=shape.edges, **image
+            )
+        ctx.save_for_backward(x, weights, codes, states, raw, statistics)
+        ctx.shape, ctx.x_path, ctx.image = shape, x_path, image
+        return states[-1]
+
+    @staticmethod
+    def backward(ctx: Any, last: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        """The gradients by the first state and the weights."""
+        x, weights, codes, states, raw, statistics = ctx.saved_tensors
+        shape, x_path, image = ctx.shape, ctx.x_path, ctx.image
+        gradients = torch.empty_like(states)
+        gradients[-1] = last
+        first = torch.empty_like(states[0])
+        means = torch.empty_like(statistics)
+        most = shape.splits
+        sums = torch.empty(shape.edges, shape.paths, most, 2, shape.channels, device=x.device)
+        flat = {"EDGES": shape.edges, "C": shape.channels, "BLOCK": shape.block}
+        for target in range(shape.nodes - 1, 0, -1):
+            gradient, source = gradients[target - 1], target - 1
+            kernels.reduce[most, target, shape.paths](
+                gradient, raw, statistics, codes, sums, most, shape.pixels, target, **flat
+            )
+            kernels.finish[target, shape.paths](
+                sums, means, codes, most, shape.pixels, -1, target, EPS,
+                EDGES=shape.edges, C=shape.channels, FORWARD=False, CHUNK=32,
+            )  # fmt: skip
+            kernels.undo[shape.blocks, target, shape.paths](
+                gradient, raw, raw, statistics, means, codes, shape.pixels, target, **flat
+            )
+            kernels.pull[shape.blocks, shape.paths](
+                x, x_path, states, gradients, weights, raw, codes, first if source == 0 else gradients[source - 1],
+                shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3, **image,
+            )  # fmt: skip
+        splits = _splits(shape.blocks // 8, 32)
+        parts = torch.zeros(splits, len(weights), device=x.device)
+        kernels.weigh[splits, 9, shape.edges * shape.paths](
+            x, x_path, states, raw, codes, parts, splits, len(weights), shape.pixels,
+            NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3, **image,
+        )  # fmt: skip
+        back = first.sum(0, keepdim=True) if len(x) == 1 and shape.paths > 1 else first
+        return back, parts.sum(0), None, None, None, None
+
+
+class Norm(torch.autograd.Function):
+    """BatchNorm without scale and offset of (batches × batch, channels, height, width), each batch by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, batches: int) -> Tensor:
+        """Normalise; the result has its channels last in memory."""
+        rows = x.permute(0, 2, 3, 1).contiguous()
+        channels = rows.shape[-1]
+        pixels = rows.numel() // channels // batches
+        block = max(1, min(128, 4096 // channels))
+        blocks = -(-pixels // block)
+        splits = _splits(blocks, 256)
+        codes = torch.full((batches, 1), kernels.CONV1, dtype=torch.int32, device=x.device)
+        statistics = torch.empty(batches, 2, channels, device=x.device)
+        sums = torch.empty(batches, splits, 2, channels, device=x.device)
+        out = torch.empty_like(rows)
+        size = {"C": channels, "BLOCK": block}
+        kernels.moments[splits, batches](rows, sums, splits, pixels, **size)
+        kernels.finish[1, batches](
+            sums, statistics, codes, splits, pixels, 0, 1, EPS, EDGES=1, C=channels, FORWARD=True, CHUNK=32
+        )
+        kernels.assemble[blocks, batches](
+            rows, 0, out, rows, statistics, codes, pixels, 1, EDGES=1, HEIGHT=1, WIDTH=1, **size
+        )
+        ctx.save_for_backward(rows, statistics, codes)
+        ctx.sizes = batches, pixels, block, blocks, splits
+        return out.permute(0, 3, 1, 2)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        """The gradient by x."""
+        rows, statistics, codes = ctx.saved_tensors
+        batches, pixels, block, blocks, splits = ctx.sizes
+        slope = gradient.permute(0, 2, 3, 1).contiguous()
+        channels = rows.shape[-1]
+        sums = torch.empty(batches, splits, 2, channels, device=rows.device)
+        means, out = torch.empty_like(statistics), torch.empty_like(rows)
+        size = {"EDGES": 1, "C": channels, "BLOCK": block}
+        kernels.reduce[splits, 1, batches](slope, rows, statistics, codes, sums, splits, pixels, 1, **size)
+        kernels.finish[1, batches](
+            sums, means, codes, splits, pixels, -1, 1, EPS, EDGES=1, C=channels, FORWARD=False, CHUNK=32
+        )
+        kernels.undo[blocks, 1, batches](slope, rows, out, statistics, means, codes, pixels, 1, **size)
+        return out.permute(0, 3, 1, 2), None
+
+
+def normalised(x: Tensor, batches: int) -> Tensor:
+    """BatchNorm without scale and offset, of each of several batches in a row by itself."""
+    out: Tensor = Norm.apply(x, batches)
+    return out

@@ -1,0 +1,120 @@
+"""The kernels against plain torch: states, gradients, and whole steps of a supernet."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nesbs import kernels
+from nesbs.rng import generator
+from nesbs.spaces import nasbench201, toy_edges
+from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
+from nesbs.supernet.fused import FusedNetwork, FusedPaths, codes_of, fits
+from nesbs.training import Batch
+
+EDGE_SPACES = [nasbench201, toy_edges]
+
+
+@pytest.fixture(autouse=True)
+def exact(monkeypatch):
+    """Products of float32 in float32: on a GPU the plain way would round them to TF32, the kernels too."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def close(one, two, device):
+    """Equal but for rounding; on a GPU the kernels multiply in TF32."""
+    share = 1e-4 if device.type == "cpu" else 1e-2
+    torch.testing.assert_close(one, two, rtol=share, atol=share * float(two.detach().abs().max()))
+
+
+@pytest.mark.parametrize("make", EDGE_SPACES)
+@pytest.mark.parametrize("shared", [True, False], ids=["one input", "own inputs"])
+def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device):
+    from nesbs.kernels.fused import Cell
+
+    space, channels = make(), 16
+    torch.manual_seed(0)
+    [group] = draw_groups(space, 1, seed=3, epoch=0, skip_dead=False, fair=True)
+    network = space.supernet(classes=10, in_channels=3, channels=channels, cells=1, affine=False).to(device)
+    cell = network.stages[0][0]
+    row = FusedNetwork(network).weights[0].requires_grad_()
+    codes = torch.tensor([codes_of(space, path) for path in group], dtype=torch.int32, device=device)
+    x = torch.randn(1 if shared else len(group), 3, 6, 5, channels, device=device, requires_grad=True)
+    first3 = channels**2 if "nor_conv_1x1" in space.operations else 0
+    out = Cell.apply(x, row, codes, space.nodes, first3 + 9 * channels**2, first3)
+    plain = []
+    for number, path in enumerate(group):
+        last = cell.path([x[0 if shared else number].permute(0, 3, 1, 2)], space.live(path)[0])[-1]
+        plain.append(torch.zeros_like(out[0]) if last is None else last.permute(0, 2, 3, 1))
+    plain = torch.stack(plain)
+    close(out, plain, device)
+    slope = torch.randn_like(out)
+    weights = list(cell.parameters())
+    by_x, *by_weights = torch.autograd.grad(plain, [x, *weights], slope, allow_unused=True)
+    expected = [torch.zeros_like(w) if g is None else g for w, g in zip(weights, by_weights, strict=True)]
+    got_x, got = torch.autograd.grad(out, [x, row], slope)
+    close(got_x, by_x, device)
+    close(got, torch.cat([g.permute(0, 2, 3, 1).flatten() for g in expected]), device)
+    assert float(got.abs().max()) > 0.1
+
+
+def test_batch_norm_keeps_batches_apart(device):
+    torch.manual_seed(0)
+    x = (3 + torch.randn(6, 8, 5, 4, device=device)).requires_grad_()
+    out = kernels.batch_norm(x, 2)
+    plain = torch.cat([F.batch_norm(part, None, None, training=True) for part in x.chunk(2)])
+    close(out, plain, device)
+    slope = torch.randn_like(out)
+    close(torch.autograd.grad(out, x, slope)[0], torch.autograd.grad(plain, x, slope)[0], device)
+
+
+def test_no_kernel_for_widths_that_are_no_power_of_two(device):
+    assert kernels.batch_norm(torch.ones(2, 6, 2, 2, device=device), 1) is None
+    assert kernels.batch_norm(torch.ones(2, 8, 2, 2, device=device).double(), 1) is None
+
+
+def settings_of(**more):
+    return SupernetSettings.of({"cells": 1, "channels": 16, "batch_size": 8, "learning_rate": 0.02, **more})
+
+
+@pytest.mark.parametrize("make", EDGE_SPACES)
+@pytest.mark.parametrize("fair", [False, True], ids=["one", "fair"])
+def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise):
+    space, settings, steps = make(), settings_of(nesterov=True), 3
+    split = noise.search_train.to(device)
+    groups = draw_groups(space, steps, seed=0, epoch=0, skip_dead=fair, fair=fair)
+    groups[1] = (space.architecture([0] * len(space.variables)),)  # nothing reaches the output
+    supernets = [build_supernet(space, split, settings, seed=0) for _ in range(2)]
+    assert fits(supernets[1].network, device)
+    optimisers = [
+        torch.optim.SGD(supernet.parameters(), lr=0.02, momentum=0.9, nesterov=True, weight_decay=3e-4)
+        for supernet in supernets
+    ]
+    fused, losses = None, []
+    for step, group in enumerate(groups):
+        index = torch.randperm(len(split), generator=generator(0, step))[:8].to(device)
+        batch = Batch(split.pixels(index), split.labels[index], 0, step)
+        if fused is None:
+            fused = FusedPaths(supernets[1].network, [groups], batch, settings, optimisers[1])
+        optimisers[0].zero_grad(set_to_none=True)
+        plain = torch.stack([F.cross_entropy(supernets[0](batch.images, path), batch.labels) for path in group]).mean()
+        plain.backward()
+        torch.nn.utils.clip_grad_norm_([p for p in supernets[0].parameters() if p.grad is not None], settings.clip)
+        optimisers[0].step()
+        losses.append((float(plain.detach()), float(fused(batch))))
+    one, two = zip(*losses, strict=True)
+    assert two == pytest.approx(one, rel=1e-3 if device.type == "cpu" else 2e-2)
+    for (name, weight), other in zip(supernets[0].named_parameters(), supernets[1].parameters(), strict=True):
+        torch.testing.assert_close(weight, other, atol=1e-3 if device.type == "cpu" else 1e-2, rtol=1e-2, msg=name)
+    # What no path has used is untouched, bit for bit.
+    fresh = dict(build_supernet(space, split, settings, seed=0).named_parameters())
+    same = [{n for n, w in net.named_parameters() if torch.equal(w, fresh[n])} for net in supernets]
+    assert same[0] == same[1]
+    assert fair or same[0]
+
+
+def test_only_networks_with_kernels_fit(device, noise):
+    split = noise.search_train
+    for more, fitting in (({}, True), ({"channels": 8}, False), ({"channels": 24}, False), ({"affine": True}, False)):
+        network = build_supernet(nasbench201(), split, settings_of(**more), seed=0).network
+        assert fits(network, device) is fitting
+    assert not fits(network, torch.device("meta"))
