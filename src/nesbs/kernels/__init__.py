@@ -7,8 +7,10 @@ import importlib.util
 
 import torch
 from torch import Tensor
+from torch.nn import Conv2d
 
 
+batches = 0  # how many batches lie in a row (see `spaces.sharing.BatchesApart`); 0: kernels are not asked for
 INTERPRETED = False  # set by tests, which run the kernels on a CPU in Triton's interpreter
 
 
@@ -29,10 +31,26 @@ def power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
 
 
+def _knows(x: Tensor, channels: int) -> bool:
+    return usable(x.device) and power_of_two(channels) and x.dtype in (torch.float32, torch.bfloat16)
+
+
 def batch_norm(x: Tensor, batches: int) -> Tensor | None:
     """BatchNorm without scale and offset of several batches in a row, each by itself; None where no kernel can."""
-    if not (usable(x.device) and power_of_two(x.shape[1]) and x.dtype in (torch.float32, torch.bfloat16)):
+    if not _knows(x, x.shape[1]):
         return None
     from nesbs.kernels import fused  # needs Triton
 
     return fused.normalised(x, batches)
+
+
+def separable_conv(x: Tensor, depthwise: Conv2d, pointwise: Conv2d) -> Tensor | None:
+    """BatchNorm of the two convolutions of the ReLU of x, batches in a row apart; None where no kernel can."""
+    if not batches or not _knows(x, x.shape[1]):
+        return None
+    from nesbs.kernels.separable import Separable  # needs Triton
+
+    out: Tensor = Separable.apply(
+        x, depthwise.weight, pointwise.weight, depthwise.stride[0], depthwise.dilation[0], batches
+    )
+    return out

@@ -43,7 +43,8 @@ def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES
                 there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
                 there = there & (column + right >= 0) & (column + right < WIDTH)
                 at = (pixel + down * WIDTH + right)[:, None] * C + channel[None, :]
-                value = tl.maximum(tl.load(x + path * x_path + at, mask=there[:, None], other=0.0), 0.0)
+                value = tl.load(x + path * x_path + at, mask=there[:, None], other=0.0)
+                value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
                 w = tl.load(weight + channel[None, :] * (taps * C) + tap * C + channel[:, None])
                 out = tl.dot(value, w.to(value.dtype), out)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
@@ -282,7 +283,7 @@ def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: t
                 value = tl.load(x + path * x_path + at, mask=there[None, :], other=0.0)
             else:
                 value = tl.load(states + before + at, mask=there[None, :], other=0.0)
-            value = tl.maximum(value, 0.0)
+            value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
             slope = tl.load(raw + place + pixel[:, None] * C + channel[None, :], mask=there[:, None], other=0.0)
             total = tl.dot(value, slope, total)
         taps = tl.where(code == 3, 9, 1)

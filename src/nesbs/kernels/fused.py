@@ -13,8 +13,28 @@ from nesbs.kernels import cells as kernels
 EPS = 1e-5  # BatchNorm's
 
 
-def _splits(blocks: int, most: int) -> int:
+_EVERY: dict[tuple[int, torch.device], Tensor] = {}
+
+
+def splits_of(blocks: int, most: int) -> int:
+    """In how many parts blocks are worked on, each in one program."""
     return max(1, min(blocks, most))
+
+
+def chunk_of(channels: int) -> int:
+    """How many parts are added up at once."""
+    return max(16, min(256, 8192 // channels))
+
+
+def every(batches: int, device: torch.device) -> Tensor:
+    """Codes (batches, 1) that say: normalise. Made once, unless a recording is under way, whose memory is its own."""
+    key = (batches, device)
+    if key in _EVERY:
+        return _EVERY[key]
+    made = torch.full((batches, 1), kernels.CONV1, dtype=torch.int32, device=device)
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+        _EVERY[key] = made
+    return made
 
 
 class Shape:
@@ -27,7 +47,8 @@ class Shape:
         self.row, self.first3 = row, first3
         self.block = max(16, min(128, 4096 // channels))
         self.blocks = -(-self.pixels // self.block)
-        self.splits = _splits(self.blocks, 256)
+        self.splits = splits_of(self.blocks, 256)
+        self.chunk = chunk_of(channels)
 
 
 class Cell(torch.autograd.Function):
@@ -58,7 +79,7 @@ class Cell(torch.autograd.Function):
             )  # fmt: skip
             kernels.finish[leaving, shape.paths](
                 sums, statistics, codes, most, shape.pixels, source, 0, EPS,
-                EDGES=shape.edges, C=shape.channels, FORWARD=True, CHUNK=32,
+                EDGES=shape.edges, C=shape.channels, FORWARD=True, CHUNK=shape.chunk,
             )  # fmt: skip
             kernels.assemble[shape.blocks, shape.paths](
                 x, x_path, states, raw, statistics, codes, shape.pixels, source + 1, EDGES=shape.edges, **image
@@ -86,7 +107,7 @@ class Cell(torch.autograd.Function):
             )
             kernels.finish[target, shape.paths](
                 sums, means, codes, most, shape.pixels, -1, target, EPS,
-                EDGES=shape.edges, C=shape.channels, FORWARD=False, CHUNK=32,
+                EDGES=shape.edges, C=shape.channels, FORWARD=False, CHUNK=shape.chunk,
             )  # fmt: skip
             kernels.undo[shape.blocks, target, shape.paths](
                 gradient, raw, raw, statistics, means, codes, shape.pixels, target, **flat
@@ -95,7 +116,7 @@ class Cell(torch.autograd.Function):
                 x, x_path, states, gradients, weights, raw, codes, first if source == 0 else gradients[source - 1],
                 shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3, **image,
             )  # fmt: skip
-        splits = _splits(shape.blocks // 8, 32)
+        splits = splits_of(shape.blocks // 8, 32)
         parts = torch.zeros(splits, len(weights), device=x.device)
         kernels.weigh[splits, 9, shape.edges * shape.paths](
             x, x_path, states, raw, codes, parts, splits, len(weights), shape.pixels,
@@ -116,15 +137,15 @@ class Norm(torch.autograd.Function):
         pixels = rows.numel() // channels // batches
         block = max(1, min(128, 4096 // channels))
         blocks = -(-pixels // block)
-        splits = _splits(blocks, 256)
-        codes = torch.full((batches, 1), kernels.CONV1, dtype=torch.int32, device=x.device)
+        splits = splits_of(blocks, 256)
+        codes = every(batches, x.device)
         statistics = torch.empty(batches, 2, channels, device=x.device)
         sums = torch.empty(batches, splits, 2, channels, device=x.device)
         out = torch.empty_like(rows)
         size = {"C": channels, "BLOCK": block}
         kernels.moments[splits, batches](rows, sums, splits, pixels, **size)
         kernels.finish[1, batches](
-            sums, statistics, codes, splits, pixels, 0, 1, EPS, EDGES=1, C=channels, FORWARD=True, CHUNK=32
+            sums, statistics, codes, splits, pixels, 0, 1, EPS, EDGES=1, C=channels, FORWARD=True, CHUNK=chunk_of(channels)
         )
         kernels.assemble[blocks, batches](
             rows, 0, out, rows, statistics, codes, pixels, 1, EDGES=1, HEIGHT=1, WIDTH=1, **size
@@ -145,7 +166,7 @@ class Norm(torch.autograd.Function):
         size = {"EDGES": 1, "C": channels, "BLOCK": block}
         kernels.reduce[splits, 1, batches](slope, rows, statistics, codes, sums, splits, pixels, 1, **size)
         kernels.finish[1, batches](
-            sums, means, codes, splits, pixels, -1, 1, EPS, EDGES=1, C=channels, FORWARD=False, CHUNK=32
+            sums, means, codes, splits, pixels, -1, 1, EPS, EDGES=1, C=channels, FORWARD=False, CHUNK=chunk_of(channels)
         )
         kernels.undo[blocks, 1, batches](slope, rows, out, statistics, means, codes, pixels, 1, **size)
         return out.permute(0, 3, 1, 2), None

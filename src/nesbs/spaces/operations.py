@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nesbs import kernels
 from nesbs.errors import NesbsError, did_you_mean
 
 Norm = Callable[[int], nn.Module]
@@ -52,25 +53,40 @@ class FactorizedReduce(nn.Module):
         return out
 
 
-def _depthwise(channels: int, kernel: int, stride: int, dilation: int, norm: Norm) -> list[nn.Module]:
-    """ReLU, depthwise and 1×1 convolution, normalisation."""
-    padding = dilation * (kernel // 2)
-    return [
-        nn.ReLU(),
-        nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
-        nn.Conv2d(channels, channels, 1, bias=False),
-        norm(channels),
-    ]
+class DepthwiseConvs(nn.Sequential):
+    """ReLU, depthwise and 1×1 convolution, normalisation, once for each of `strides`."""
+
+    def __init__(self, channels: int, kernel: int, strides: tuple[int, ...], dilation: int, norm: Norm) -> None:
+        padding = dilation * (kernel // 2)
+        layers: list[nn.Module] = []
+        for stride in strides:
+            layers += [
+                nn.ReLU(),
+                nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
+                nn.Conv2d(channels, channels, 1, bias=False),
+                norm(channels),
+            ]
+        super().__init__(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same channels, the same size divided by the strides; as one kernel where there is one."""
+        layers = list(self)
+        for relu, depthwise, pointwise, norm in zip(layers[::4], layers[1::4], layers[2::4], layers[3::4], strict=True):
+            assert isinstance(depthwise, nn.Conv2d)
+            assert isinstance(pointwise, nn.Conv2d)
+            assert isinstance(norm, nn.BatchNorm2d)
+            plain = norm.affine or norm.track_running_stats
+            out = None if plain else kernels.separable_conv(x, depthwise, pointwise)
+            x = norm(pointwise(depthwise(relu(x)))) if out is None else out
+        return x
 
 
 def _separable(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
-    return lambda channels, stride, norm: nn.Sequential(
-        *_depthwise(channels, kernel, stride, 1, norm), *_depthwise(channels, kernel, 1, 1, norm)
-    )
+    return lambda channels, stride, norm: DepthwiseConvs(channels, kernel, (stride, 1), 1, norm)
 
 
 def _dilated(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
-    return lambda channels, stride, norm: nn.Sequential(*_depthwise(channels, kernel, stride, 2, norm))
+    return lambda channels, stride, norm: DepthwiseConvs(channels, kernel, (stride,), 2, norm)
 
 
 def _skip(channels: int, stride: int, norm: Norm) -> nn.Module:
@@ -134,10 +150,21 @@ class Partial(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Same channels as x, the same or half the size."""
         width = x.shape[1] // self.parts
-        out = torch.cat([self.module(x[:, :width]), self.bypass(x[:, width:])], 1)
-        batch, channels, height, across = out.shape
-        grouped = out.reshape(batch, self.parts, channels // self.parts, height, across)
-        return grouped.transpose(1, 2).reshape(batch, channels, height, across)
+        through, past = x.split([width, x.shape[1] - width], 1)
+        made, kept = self.module(through), self.bypass(past)
+        if self.parts == 1:
+            return made  # type: ignore[no-any-return]
+        # Channel c of part p goes to c · parts + p: parts are laid side by side along an axis of their own.
+        if made.stride(1) == 1:  # channels last in memory
+            sides = [made.permute(0, 2, 3, 1)[..., None], _parts(kept.permute(0, 2, 3, 1), width, -1)]
+            return torch.cat(sides, -1).flatten(3).permute(0, 3, 1, 2)
+        return torch.cat([made[:, :, None], _parts(kept, width, 1)], 2).flatten(1, 2)
+
+
+def _parts(x: Tensor, width: int, axis: int) -> Tensor:
+    """Split an axis of parts × width channels into (width, parts)."""
+    split = x.unflatten(axis, (-1, width))
+    return split.transpose(-1, -2) if axis == -1 else split.transpose(1, 2)
 
 
 def member_norm(channels: int) -> nn.Module:

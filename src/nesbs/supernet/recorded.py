@@ -12,14 +12,16 @@ On a CPU the pieces run without being recorded, which is how the tests compare t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nesbs import kernels
 from nesbs.spaces import Architecture, PathNetwork
 from nesbs.spaces.network import Wire
+from nesbs.spaces.sharing import BatchesApart
 from nesbs.supernet.paths import Group
 from nesbs.supernet.pieces import Layout, Parameters, Piece, Recorder, State
 from nesbs.training import Batch, TrainingSettings
@@ -50,8 +52,9 @@ class RecordedPaths:
         self._images, self._labels = batch.images.clone(), batch.labels.clone()
         wiring = network.wiring()
         self._wires, self._last = wiring.wires, wiring.last
-        # In low precision convolutions are fast with channels last.
-        self._layout = Layout(channels_last=self._lower)
+        # In low precision convolutions are fast with channels last; our kernels want them so.
+        self._fused = kernels.usable(device)
+        self._layout = Layout(channels_last=self._lower or self._fused)
         self._parameters = Parameters(network, optimiser, self._layout)
         rate = optimiser.param_groups[0]["lr"]
         self._rate = rate if isinstance(rate, Tensor) else None
@@ -177,7 +180,7 @@ class RecordedPaths:
             made["in"] = (self._images if source is None else source.value).data
             made["in"].requires_grad_(source is not None)
             with torch.enable_grad(), torch.autocast(self._images.device.type, torch.bfloat16, enabled=self._lower):
-                made["out"] = wire.module(made["in"])
+                made["out"] = self._through(wire.module, made["in"])
             target.value.add_(made["out"].detach())
 
         def backward() -> None:
@@ -190,6 +193,13 @@ class RecordedPaths:
 
         return forward, backward
 
+    def _through(self, module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """What a module makes of x, with our kernels where there are some."""
+        if not self._fused:
+            return module(x)
+        with BatchesApart(1):
+            return module(x)
+
     def _head(self, network: PathNetwork) -> tuple[Piece, list[nn.Parameter]]:
         """The piece that classifies the last state, takes the loss and starts the backward pass."""
         elsewhere = {parameter for wire in self._wires for parameter in wire.module.parameters()}
@@ -201,7 +211,7 @@ class RecordedPaths:
             state = last.value.data.requires_grad_()
             with torch.enable_grad():
                 with torch.autocast(self._images.device.type, torch.bfloat16, enabled=self._lower):
-                    logits = network.classify(state)
+                    logits = self._through(network.classify, state)
                 loss = self._weight * F.cross_entropy(logits.to(self._loss.dtype), self._labels)
             gradients = torch.autograd.grad(loss, [state, *weights])
             last.gradient.add_(gradients[0])
