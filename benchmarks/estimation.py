@@ -1,4 +1,4 @@
-"""Estimating architectures: many through the supernet at once against one after the other."""
+"""Estimating architectures: many through the supernet at once against one after the other, eager, in float32."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def estimated(
     supernet = build_supernet(space, split, SupernetSettings.of(settings), seed=0).eval()
     drawn = space.sample(architectures, generator=torch.Generator().manual_seed(0))
     estimator = Estimator(supernet, split, batch_size=250)
+    parts = torch.arange(len(split), device=split.device).split(250)
 
     def ours() -> None:
         estimator.forget()
         estimator.prepare(drawn)
 
+    @torch.no_grad()
     def one_by_one() -> None:
-        estimator.forget()
         for architecture in drawn[:plain]:
-            estimator.logits(architecture)
+            torch.cat([supernet(split.pixels(part), architecture) for part in parts])
 
     result = compare(f"estimate, {name}", ours, one_by_one, repeats=repeats)
     for key in ("seconds", "spread"):
@@ -44,9 +45,14 @@ def measure(*, toy: bool, device: str) -> list[dict[str, Any]]:
     if toy or device == "cpu":
         sizes = {"architectures": 4, "plain": 2, "repeats": 1, "cells": 1, "channels": 4}
         return [estimated("NAS-Bench-201, small", nasbench201(), random_images(64, "cpu"), **sizes)]
-    split, sizes = random_images(10_000, device), {"architectures": 128, "plain": 6, "repeats": 3}
+    split = random_images(10_000, device)
+    sizes: dict[str, Any] = {"architectures": 128, "plain": 6, "repeats": 3, "channels": 16}
     return [
-        estimated("NAS-Bench-201, N=1, 10,000 images", nasbench201(), split, **sizes, cells=1, channels=16),
-        estimated("NAS-Bench-201, N=5, 10,000 images", nasbench201(), split, **sizes, cells=5, channels=16),
-        estimated("DARTS, 10,000 images", darts(), split, **sizes, cells=8, channels=16, partial=2),
+        estimated(f"{name}, 10,000 images, {precision}", space, split, **sizes, **more, precision=precision)
+        for precision in ("float32", "bfloat16")
+        for name, space, more in (
+            ("NAS-Bench-201, N=1", nasbench201(), {"cells": 1}),
+            ("NAS-Bench-201, N=5", nasbench201(), {"cells": 5}),
+            ("DARTS", darts(), {"cells": 8, "partial": 2}),
+        )
     ]

@@ -37,9 +37,12 @@ def member(
         built = build_member(space, architecture, split, chosen, seed=0, name=0)
         return member_training(built, split, chosen, seed=0, name=0)
 
-    ours = step_seconds(steps(), block=block, repeats=repeats)
-    plain = step_seconds(steps(capture=False, precision="float32"), block=block, repeats=repeats)
-    return compared(f"member, {name}", ours, plain)
+    started, mine = time.perf_counter(), steps(compile=True)
+    next(mine)
+    prepared = time.perf_counter() - started
+    ours = step_seconds(mine, block=block, repeats=repeats)
+    plain = step_seconds(steps(capture=False, compile=False, precision="float32"), block=block, repeats=repeats)
+    return {**compared(f"member, {name}", ours, plain), "prepare_seconds": prepared}
 
 
 def together(
@@ -53,7 +56,7 @@ def together(
     **settings: object,
 ) -> dict[str, Any]:
     """Several members side by side against one after the other: an epoch of each."""
-    chosen = MemberSettings.of({"epochs": 1, **settings})
+    chosen = MemberSettings.of({"epochs": 1, "compile": True, **settings})
 
     def train(group: int) -> float:
         members = [build_member(space, architecture, split, chosen, seed=0, name=i) for i in range(count)]
@@ -77,12 +80,15 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
         chosen = SupernetSettings.of({"epochs": 1000, "skip_dead": True, **settings, **more})
         built = build_supernet(space, split, chosen, seed=0)
         length = max(1, len(split) // chosen.batch_size)
-        groups = draw_groups(space, length, seed=0, epoch=0, skip_dead=True)
+        groups = draw_groups(space, length, seed=0, epoch=0, skip_dead=True, fair=chosen.paths == "fair")
         return supernet_training(built, split, chosen, [groups] * chosen.epochs, seed=0)
 
-    ours = step_seconds(steps(), block=block, repeats=repeats)
+    started, mine = time.perf_counter(), steps()
+    next(mine)
+    prepared = time.perf_counter() - started
+    ours = step_seconds(mine, block=block, repeats=repeats)
     plain = step_seconds(steps(record=False, precision="float32"), block=block, repeats=repeats)
-    return compared(f"supernet, {name}", ours, plain)
+    return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared}
 
 
 def measure(*, toy: bool, device: str) -> list[dict[str, Any]]:
@@ -98,11 +104,29 @@ def measure(*, toy: bool, device: str) -> list[dict[str, Any]]:
     split, times = random_images(25_600, device), {"block": 30, "repeats": 5}
     paper = {"cells": 8, "channels": 16, "partial": 2, "batch_size": 128}
     full: dict[str, Any] = {"auxiliary": 0.4, "drop_path": 0.2, "cutout": 16, "batch_size": 96}
+    edges: dict[str, Any] = {"channels": 16, "batch_size": 128}
     return [
         member("NAS-Bench-201, batch 256", nasbench201(), deep, split, **times, batch_size=256),
         member("DARTS, 20 cells, 36 channels, batch 96", darts(), zoo["darts-v2"], split, **times, **full),
         together("NAS-Bench-201, batch 256", nasbench201(), deep, split, repeats=3, batch_size=256),
         supernet("DARTS, 8 cells, 16 channels, K=2, batch 128", darts(), split, **times, **paper),
-        supernet("NAS-Bench-201, N=1, batch 128", nasbench201(), split, **times, cells=1, channels=16, batch_size=128),
-        supernet("NAS-Bench-201, N=5, batch 128", nasbench201(), split, **times, cells=5, channels=16, batch_size=128),
+        *(
+            supernet(
+                f"NAS-Bench-201, N={cells}, {paths} a step, {precision}",
+                nasbench201(),
+                split,
+                **times,
+                **edges,
+                cells=cells,
+                paths=paths,
+                precision=precision,
+            )
+            for cells, paths, precision in (
+                (1, "one", "float32"),
+                (1, "one", "bfloat16"),
+                (5, "one", "float32"),
+                (5, "one", "bfloat16"),
+                (1, "fair", "bfloat16"),
+            )
+        ),
     ]

@@ -7,7 +7,7 @@ from nesbs import metrics
 from nesbs.ensemble import Ensemble, build_member, train_ensemble
 from nesbs.ensemble.members import MemberSettings
 from nesbs.errors import NesbsError
-from nesbs.spaces import toy_edges
+from nesbs.spaces import ChoiceCell, toy_edges
 
 SMALL = {"cells": 1, "channels": 2, "batch_size": 16}
 PAIR = list(toy_edges())[-2:]
@@ -79,3 +79,39 @@ def test_wrong_input_is_refused(noise):
         train_ensemble(toy_edges(), PAIR, noise.train, lerning_rate=1)
     with pytest.raises(NesbsError, match=r"training member 0: the loss is not a number at epoch 1, step \d"):
         train_ensemble(toy_edges(), PAIR, noise.train, epochs=1, learning_rate=1e38, clip=None, **SMALL)
+
+
+def test_only_long_trainings_on_a_gpu_are_compiled(noise):
+    class OnGpu:
+        device = torch.device("cuda")
+
+        def __len__(self):
+            return 1000
+
+    assert MemberSettings(epochs=100, batch_size=10).compiles(OnGpu())
+    assert not MemberSettings(epochs=99, batch_size=10).compiles(OnGpu())
+    assert MemberSettings(epochs=1, compile=True).compiles(OnGpu())
+    assert not MemberSettings(epochs=10_000, batch_size=10, compile=False).compiles(OnGpu())
+    assert not MemberSettings(epochs=100, batch_size=2, compile=True).compiles(noise.train)
+
+
+def test_a_compiled_path_is_taken_in_training_alone(noise, monkeypatch):
+    member = build_member(toy_edges(), PAIR[1], noise.train, MemberSettings.of(SMALL), seed=0, name=0)
+    taken = []
+
+    def compiled(cell, *arguments):
+        taken.append(cell)
+        return ChoiceCell._path(cell, *arguments)
+
+    monkeypatch.setattr("nesbs.spaces.network._compiled_path", lambda: compiled)
+    images = noise.train.pixels(slice(0, 4))
+    cells = [module for module in member.modules() if isinstance(module, ChoiceCell)]
+    with torch.no_grad():
+        member.train()(images)
+        assert taken == []
+        for cell in cells:
+            cell.compiled = True
+        member.eval()(images)
+        assert taken == []
+        member.train()(images)
+    assert taken == cells

@@ -37,11 +37,12 @@ def trained(space, architecture, split, **settings):
     return train_member(space, architecture, split, MemberSettings.of(settings), seed=0, name=0)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["recorded", "compiled"])
 @pytest.mark.parametrize(("space", "architecture", "settings"), NETWORKS)
-def test_a_recorded_step_gives_the_plain_steps_numbers(space, architecture, settings, split):
+def test_a_recorded_step_gives_the_plain_steps_numbers(space, architecture, settings, compiled, split):
     # Twenty steps: two epochs of ten.
-    plain, plain_losses = trained(space, architecture, split, **settings, capture=False)
-    recorded, losses = trained(space, architecture, split, **settings, capture=True)
+    plain, plain_losses = trained(space, architecture, split, **settings, capture=False, compile=False)
+    recorded, losses = trained(space, architecture, split, **settings, capture=True, compile=compiled)
     assert losses == pytest.approx(plain_losses, rel=1e-3)
     start = build_member(space, architecture, split, MemberSettings.of(settings), seed=0, name=0)
     for (name, one), two, before in zip(

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import Conv2d
 
-
 batches = 0  # how many batches lie in a row (see `spaces.sharing.BatchesApart`); 0: kernels are not asked for
 INTERPRETED = False  # set by tests, which run the kernels on a CPU in Triton's interpreter
 

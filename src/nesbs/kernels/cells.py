@@ -38,7 +38,7 @@ def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES
             pixel = block * BLOCK + tl.arange(0, BLOCK)
             row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
             out = tl.zeros([BLOCK, C], tl.float32)
-            for tap in range(0, taps):
+            for tap in range(taps):
                 down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
                 there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
                 there = there & (column + right >= 0) & (column + right < WIDTH)
@@ -118,7 +118,7 @@ def assemble(x, x_path, states, raw, statistics, codes, pixels, target, EDGES: t
     here = pixel[:, None] * C + channel[None, :]
     size = pixels * C
     out = tl.zeros([BLOCK, C], tl.float32)
-    for source in range(0, target):
+    for source in range(target):
         edge = target * (target - 1) // 2 + source
         code = tl.load(codes + path * EDGES + edge)
         before = ((tl.maximum(source, 1) - 1) * paths + path).to(tl.int64) * size
@@ -136,7 +136,7 @@ def assemble(x, x_path, states, raw, statistics, codes, pixels, target, EDGES: t
             out += (value.to(tl.float32) - mean[None, :]) * scale[None, :]
         if code == 4:
             total = tl.zeros([BLOCK, C], tl.float32)
-            for tap in range(0, 9):
+            for tap in range(9):
                 down, right = tap // 3 - 1, tap % 3 - 1
                 there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
                 there = there & (column + right >= 0) & (column + right < WIDTH)
@@ -229,7 +229,7 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
             taps = tl.where(code == 3, 9, 1)
             middle = tl.where(code == 3, 0, 4)
             weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
-            for tap in range(0, taps):
+            for tap in range(taps):
                 down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
                 there = (pixel < pixels) & (row - down >= 0) & (row - down < HEIGHT)
                 there = there & (column - right >= 0) & (column - right < WIDTH)
@@ -238,7 +238,7 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
                 w = tl.load(weight + channel[:, None] * (taps * C) + tap * C + channel[None, :])
                 through = tl.dot(value, w.to(value.dtype), through)
         if code == 4:
-            for tap in range(0, 9):
+            for tap in range(9):
                 down, right = tap // 3 - 1, tap % 3 - 1
                 up, left = row - down, column - right
                 there = (pixel < pixels) & (up >= 0) & (up < HEIGHT) & (left >= 0) & (left < WIDTH)

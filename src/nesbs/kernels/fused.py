@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from nesbs.kernels import cells as kernels
@@ -145,7 +144,18 @@ class Norm(torch.autograd.Function):
         size = {"C": channels, "BLOCK": block}
         kernels.moments[splits, batches](rows, sums, splits, pixels, **size)
         kernels.finish[1, batches](
-            sums, statistics, codes, splits, pixels, 0, 1, EPS, EDGES=1, C=channels, FORWARD=True, CHUNK=chunk_of(channels)
+            sums,
+            statistics,
+            codes,
+            splits,
+            pixels,
+            0,
+            1,
+            EPS,
+            EDGES=1,
+            C=channels,
+            FORWARD=True,
+            CHUNK=chunk_of(channels),
         )
         kernels.assemble[blocks, batches](
             rows, 0, out, rows, statistics, codes, pixels, 1, EDGES=1, HEIGHT=1, WIDTH=1, **size

@@ -22,8 +22,8 @@ from nesbs.kernels.fused import EPS, chunk_of, every, splits_of
 
 
 @triton.jit(do_not_specialize=["height", "width", "high", "wide", "kernel", "stride", "dilation"])
-def forward(x, x_row, depthwise, pointwise, y, sums, splits, pixels, height, width, high, wide, kernel, stride, dilation,
-            C: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def forward(x, x_row, depthwise, pointwise, y, sums, splits, pixels, height, width, high, wide, kernel, stride,
+            dilation, C: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """The convolutions, and sums and sums of squares of what comes out, for each of several batches in a row."""
     split, batch = tl.program_id(0), tl.program_id(1)
     x += batch.to(tl.int64) * (pixels // (high * wide)) * height * width * x_row
@@ -32,14 +32,16 @@ def forward(x, x_row, depthwise, pointwise, y, sums, splits, pixels, height, wid
     known = channel < C
     total = tl.zeros([WIDE], tl.float32)
     square = tl.zeros([WIDE], tl.float32)
-    mixing = tl.load(pointwise + channel[None, :] * C + channel[:, None], mask=known[None, :] & known[:, None], other=0.0)
+    mixing = tl.load(
+        pointwise + channel[None, :] * C + channel[:, None], mask=known[None, :] & known[:, None], other=0.0
+    )
     for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
         pixel = block * BLOCK + tl.arange(0, BLOCK)
         image = pixel // (high * wide)
         row = (pixel // wide) % high * stride - (kernel // 2) * dilation
         column = pixel % wide * stride - (kernel // 2) * dilation
         inner = tl.zeros([BLOCK, WIDE], tl.float32)
-        for tap in range(0, kernel * kernel):
+        for tap in range(kernel * kernel):
             down, right = row + tap // kernel * dilation, column + tap % kernel * dilation
             there = (pixel < pixels) & (down >= 0) & (down < height) & (right >= 0) & (right < width)
             at = ((image * height + down) * width + right)[:, None] * x_row + channel[None, :]
@@ -88,7 +90,7 @@ def back(x, x_row, depthwise, pointwise, y, gradient, statistics, means, inside,
         row = (pixel // wide) % high * stride - (kernel // 2) * dilation
         column = pixel % wide * stride - (kernel // 2) * dilation
         made = tl.zeros([BLOCK, WIDE], tl.float32)  # the depthwise output once more
-        for tap in range(0, kernel * kernel):
+        for tap in range(kernel * kernel):
             down, right = row + tap // kernel * dilation, column + tap % kernel * dilation
             there = (pixel < pixels) & (down >= 0) & (down < height) & (right >= 0) & (right < width)
             spot = ((image * height + down) * width + right)[:, None] * x_row + channel[None, :]
@@ -114,7 +116,7 @@ def pull(x, x_row, depthwise, inside, out, pixels, height, width, high, wide, ke
     row = (pixel // width) % height + (kernel // 2) * dilation
     column = pixel % width + (kernel // 2) * dilation
     total = tl.zeros([BLOCK, WIDE], tl.float32)
-    for tap in range(0, kernel * kernel):
+    for tap in range(kernel * kernel):
         up, left = row - tap // kernel * dilation, column - tap % kernel * dilation
         there = (pixel < pixels) & (up >= 0) & (left >= 0) & (up % stride == 0) & (left % stride == 0)
         up, left = up // stride, left // stride
@@ -163,11 +165,20 @@ class Separable(torch.autograd.Function):
         sums = torch.empty(batches, splits, 2, channels, device=x.device)
         statistics = torch.empty(batches, 2, channels, device=x.device)
         codes = every(batches, x.device)
-        forward[splits, batches](
-            x, x_row, depthwise, pointwise, y, sums, splits, pixels, *shape, BLOCK=block, **size
-        )
+        forward[splits, batches](x, x_row, depthwise, pointwise, y, sums, splits, pixels, *shape, BLOCK=block, **size)
         cells.finish[1, batches](
-            sums, statistics, codes, splits, pixels, 0, 1, EPS, EDGES=1, C=channels, FORWARD=True, CHUNK=chunk_of(channels)
+            sums,
+            statistics,
+            codes,
+            splits,
+            pixels,
+            0,
+            1,
+            EPS,
+            EDGES=1,
+            C=channels,
+            FORWARD=True,
+            CHUNK=chunk_of(channels),
         )
         out = torch.empty_like(y)
         cells.assemble[blocks, batches](
@@ -211,4 +222,3 @@ class Separable(torch.autograd.Function):
         by_pointwise = total[:channels, :channels].T.reshape(pointwise.shape)
         by_depthwise = total[wide : wide + kernel * kernel, :channels].T.reshape(depthwise.shape)
         return out.permute(0, 3, 1, 2), by_depthwise, by_pointwise, None, None, None
-

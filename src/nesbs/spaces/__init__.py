@@ -10,7 +10,7 @@ from nesbs.settings import Settings
 from nesbs.spaces.architecture import Architecture, Variable, duplicates
 from nesbs.spaces.darts import PairSpace, darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
-from nesbs.spaces.network import Member, PathNetwork, Stem
+from nesbs.spaces.network import ChoiceCell, Member, PathNetwork, Stem
 from nesbs.spaces.size import multiply_adds, parameters, sizes_of, widest
 from nesbs.spaces.space import Space
 from nesbs.spaces.zoo import zoo
@@ -64,6 +64,7 @@ class SpaceSettings(Settings):
 __all__ = [
     "SPACES",
     "Architecture",
+    "ChoiceCell",
     "EdgeSpace",
     "Member",
     "PairSpace",

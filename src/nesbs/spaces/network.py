@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import torch
 from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Architecture, Cell
@@ -48,7 +49,12 @@ class Wiring:
 
 
 class ChoiceCell(nn.Module):
-    """A directed acyclic cell; each edge holds the operations an architecture may choose on it."""
+    """A directed acyclic cell; each edge holds the operations an architecture may choose on it.
+
+    With `compiled` set, a path in training runs as torch.compile makes it: cells of one shape share the work.
+    """
+
+    compiled = False
 
     def __init__(self, edges: Edges, build: Callable[[str, int], nn.Module]) -> None:
         super().__init__()
@@ -65,6 +71,11 @@ class ChoiceCell(nn.Module):
         DropPath: `drop` (edges, batch) multiplies what each edge carries, image by image, except where the
         edge hands its input on unchanged.
         """
+        if self.compiled and self.training:
+            return _compiled_path()(self, inputs, live_cell, drop)
+        return self._path(inputs, live_cell, drop)
+
+    def _path(self, inputs: list[Tensor], live_cell: Cell, drop: Tensor | None) -> list[Tensor | None]:
         states: list[Tensor | None] = list(inputs)
         scales = None if drop is None else iter(drop)
         for target, node in enumerate(live_cell, start=len(inputs)):
@@ -126,6 +137,13 @@ class ChoiceCell(nn.Module):
             states.append(total)
             target += 1
         return states
+
+
+@functools.cache
+def _compiled_path() -> Callable[..., list[Tensor | None]]:
+    # Every shape of cell of every member is one version of the same function.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
+    return torch.compile(ChoiceCell._path, dynamic=False)
 
 
 def sum_in_order(values: list[Tensor]) -> Tensor:

@@ -91,7 +91,6 @@ class FusedNetwork:
                 x = x if reduction is None else reduction(x)
             return network.classify(x).unflatten(0, (paths, -1))
 
-
     @torch.no_grad()
     def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
         """Logits (architectures, batch, classes), valid until the next call; on a GPU recorded for each size."""
