@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +24,26 @@ def main(arguments: list[str] | None = None) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     small = {"rounds": 2, "deltas": 2, "size": 3, "steps": 10, "repeats": 1} if chosen.toy else {}
     few = {"ensembles": 50, "candidates": 5, "images": 100, "repeats": 1} if chosen.toy else {}
-    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    parts: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
         "steps": lambda: steps.measure(toy=chosen.toy, device=device),
         "estimation": lambda: estimation.measure(toy=chosen.toy, device=device),
         "svgd": lambda: [svgd.measure(space, device=device, **small) for space in (nasbench201(), darts())],
         "scoring": lambda: [scoring.measure(**few)],
     }
-    results = [row for name, part in parts.items() if not chosen.only or name in chosen.only for row in part()]
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     print(f"{'':<64}{'seconds':>10}{'plain':>10}{'ratio':>9}")
-    for row in results:
-        print(f"{row['name']:<64}{row['seconds']:>10.4f}{row['reference_seconds']:>10.4f}{row['ratio']:>8.1f}×")
+    results = []
+    for name, part in parts.items():
+        for row in part() if not chosen.only or name in chosen.only else ():
+            results.append(row)
+            print(
+                f"{row['name']:<64}{row['seconds']:>10.4f}{row['reference_seconds']:>10.4f}{row['ratio']:>8.1f}×",
+                flush=True,
+            )
+            if chosen.json:  # what has been measured is kept, whatever comes
+                files.write_json(chosen.json, {"machine": about, "results": results})
     print("medians: of a step, of an architecture, of the whole; long plain loops are timed on a part and scaled up")
-    if chosen.json:
-        files.write_json(chosen.json, {"machine": about, "results": results})
 
 
 if __name__ == "__main__":

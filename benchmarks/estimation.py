@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -40,19 +41,18 @@ def estimated(
     return result
 
 
-def measure(*, toy: bool, device: str) -> list[dict[str, Any]]:
+def measure(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     """On 10,000 images and a GPU, or a few on a CPU."""
     if toy or device == "cpu":
-        sizes = {"architectures": 4, "plain": 2, "repeats": 1, "cells": 1, "channels": 4}
-        return [estimated("NAS-Bench-201, small", nasbench201(), random_images(64, "cpu"), **sizes)]
+        few = {"architectures": 4, "plain": 2, "repeats": 1, "cells": 1, "channels": 4}
+        yield estimated("NAS-Bench-201, small", nasbench201(), random_images(64, "cpu"), **few)
+        return
     split = random_images(10_000, device)
-    sizes: dict[str, Any] = {"architectures": 128, "plain": 6, "repeats": 3, "channels": 16}
-    return [
-        estimated(f"{name}, 10,000 images, {precision}", space, split, **sizes, **more, precision=precision)
-        for precision in ("float32", "bfloat16")
+    sizes: dict[str, Any] = {"architectures": 128, "plain": 3, "repeats": 2, "channels": 16}
+    for precision in ("float32", "bfloat16"):
         for name, space, more in (
             ("NAS-Bench-201, N=1", nasbench201(), {"cells": 1}),
             ("NAS-Bench-201, N=5", nasbench201(), {"cells": 5}),
             ("DARTS", darts(), {"cells": 8, "partial": 2}),
-        )
-    ]
+        ):
+            yield estimated(f"{name}, 10,000 images, {precision}", space, split, **sizes, **more, precision=precision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -91,42 +92,29 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
     return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared}
 
 
-def measure(*, toy: bool, device: str) -> list[dict[str, Any]]:
+def measure(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     """All of them: the paper's settings on a GPU, small networks on a CPU."""
     deep = nasbench201().parse(CONVOLUTIONS)
     if toy or device == "cpu":
-        split = random_images(64, "cpu")
-        times, small = {"block": 1, "repeats": 1}, {"cells": 3, "channels": 4, "batch_size": 16}
-        return [
-            member("NAS-Bench-201, small", nasbench201(), deep, split, **times, **small),
-            supernet("NAS-Bench-201, small", nasbench201(), split, **times, **small),
-        ]
-    split, times = random_images(25_600, device), {"block": 30, "repeats": 5}
-    paper = {"cells": 8, "channels": 16, "partial": 2, "batch_size": 128}
+        few = random_images(64, "cpu")
+        small: dict[str, Any] = {"cells": 3, "channels": 4, "batch_size": 16, "block": 1, "repeats": 1}
+        yield member("NAS-Bench-201, small", nasbench201(), deep, few, **small)
+        yield supernet("NAS-Bench-201, small", nasbench201(), few, **small)
+        return
+    split = random_images(25_600, device)
+    times: dict[str, Any] = {"block": 20, "repeats": 3}
+    paper: dict[str, Any] = {"cells": 8, "channels": 16, "partial": 2, "batch_size": 128}
     full: dict[str, Any] = {"auxiliary": 0.4, "drop_path": 0.2, "cutout": 16, "batch_size": 96}
     edges: dict[str, Any] = {"channels": 16, "batch_size": 128}
-    return [
-        member("NAS-Bench-201, batch 256", nasbench201(), deep, split, **times, batch_size=256),
-        member("DARTS, 20 cells, 36 channels, batch 96", darts(), zoo["darts-v2"], split, **times, **full),
-        together("NAS-Bench-201, batch 256", nasbench201(), deep, split, repeats=3, batch_size=256),
-        supernet("DARTS, 8 cells, 16 channels, K=2, batch 128", darts(), split, **times, **paper),
-        *(
-            supernet(
-                f"NAS-Bench-201, N={cells}, {paths} a step, {precision}",
-                nasbench201(),
-                split,
-                **times,
-                **edges,
-                cells=cells,
-                paths=paths,
-                precision=precision,
-            )
-            for cells, paths, precision in (
-                (1, "one", "float32"),
-                (1, "one", "bfloat16"),
-                (5, "one", "float32"),
-                (5, "one", "bfloat16"),
-                (1, "fair", "bfloat16"),
-            )
-        ),
-    ]
+    yield supernet("DARTS, 8 cells, 16 channels, K=2, batch 128", darts(), split, **times, **paper)
+    for cells, paths, precision in (
+        *((1, "one", "float32"), (1, "one", "bfloat16"), (5, "one", "float32"), (5, "one", "bfloat16")),
+        (1, "fair", "bfloat16"),
+    ):
+        more = {"cells": cells, "paths": paths, "precision": precision}
+        yield supernet(
+            f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **times, **edges, **more
+        )
+    yield member("NAS-Bench-201, batch 256", nasbench201(), deep, split, **times, batch_size=256)
+    yield together("NAS-Bench-201, batch 256", nasbench201(), deep, split, repeats=2, batch_size=256)
+    yield member("DARTS, 20 cells, 36 channels, batch 96", darts(), zoo["darts-v2"], split, **times, **full)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from nesbs import kernels
 from nesbs.spaces import darts
 from nesbs.spaces.nasbench201 import Reduction
-from nesbs.spaces.operations import operation
+from nesbs.spaces.operations import Partial, operation
 from nesbs.spaces.sharing import BatchesApart
 from nesbs.supernet import SupernetSettings, build_supernet, draw_paths
 from nesbs.supernet.recorded import RecordedPaths
@@ -47,6 +47,28 @@ def test_an_operation_gives_the_same_output_and_gradients(name, stride, channels
         strict=True,
     ):
         close(one, two, device)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("name", ["sep_conv_3x3", "dil_conv_5x5", "max_pool_3x3", "skip_connect"])
+@pytest.mark.parametrize("parts", [2, 4])
+def test_partial_channels_pass_by_and_are_shuffled(name, stride, parts, device):
+    torch.manual_seed(0)
+    module = Partial(operation(name, 8, stride, supernet_norm), parts, stride).to(device)
+    wide = torch.randn(2, 4 * 8 * parts, 6, 6, device=device).contiguous(memory_format=torch.channels_last)
+    x = wide[:, : 8 * parts].detach().requires_grad_()  # a node of a cell, which lies beside the others
+    through, past = x[:, :8], x[:, 8:]
+    joined = torch.cat([module.module(through), module.bypass(past)], 1)
+    plain = joined.unflatten(1, (parts, 8)).transpose(1, 2).flatten(1, 2)
+    slope = torch.randn_like(plain)
+    wanted = [x, *module.parameters()]
+    expected = torch.autograd.grad(plain, wanted, slope)
+    with BatchesApart(1):
+        out = module(x)
+    close(out, plain, device)
+    for one, two in zip(torch.autograd.grad(out, wanted, slope), expected, strict=True):
+        close(one, two, device)
+    torch.testing.assert_close(module(x), plain)  # and without kernels
 
 
 def test_several_batches_are_normalised_apart(device):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -43,13 +44,17 @@ def batch_norm(x: Tensor, batches: int) -> Tensor | None:
     return fused.normalised(x, batches)
 
 
-def separable_conv(x: Tensor, depthwise: Conv2d, pointwise: Conv2d) -> Tensor | None:
-    """BatchNorm of the two convolutions of the ReLU of x, batches in a row apart; None where no kernel can."""
-    if not batches or not _knows(x, x.shape[1]):
+def separable_convs(x: Tensor, layers: Sequence[tuple[Conv2d, Conv2d]], parts: int = 1) -> Tensor | None:
+    """ReLU, depthwise and pointwise convolution, BatchNorm, for each of `layers`; None where no kernel can.
+
+    With `parts` of channels the first goes through, the rest passes by (see `spaces.operations.Partial`); what
+    comes out has them shuffled. Batches in a row stay apart.
+    """
+    strides = tuple(depthwise.stride[0] for depthwise, _ in layers)
+    if not batches or not _knows(x, x.shape[1] // parts) or (parts > 1 and strides[0] > 1):
         return None
     from nesbs.kernels.separable import Separable  # needs Triton
 
-    out: Tensor = Separable.apply(
-        x, depthwise.weight, pointwise.weight, depthwise.stride[0], depthwise.dilation[0], batches
-    )
+    weights = [convolution.weight for layer in layers for convolution in layer]
+    out: Tensor = Separable.apply(x, strides, layers[0][0].dilation[0], batches, parts, *weights)
     return out

@@ -88,7 +88,7 @@ class Cell(torch.autograd.Function):
         return states[-1]
 
     @staticmethod
-    def backward(ctx: Any, last: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, last: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients by the first state and the weights."""
         x, weights, codes, states, raw, statistics = ctx.saved_tensors
         shape, x_path, image = ctx.shape, ctx.x_path, ctx.image
@@ -165,7 +165,7 @@ class Norm(torch.autograd.Function):
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """The gradient by x."""
         rows, statistics, codes = ctx.saved_tensors
         batches, pixels, block, blocks, splits = ctx.sizes

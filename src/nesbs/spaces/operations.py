@@ -68,17 +68,17 @@ class DepthwiseConvs(nn.Sequential):
             ]
         super().__init__(*layers)
 
+        self._layers = [(layers[i + 1], layers[i + 2]) for i in range(0, len(layers), 4)]
+        self._plain = any(isinstance(m, nn.BatchNorm2d) and (m.affine or m.track_running_stats) for m in layers)
+
     def forward(self, x: Tensor) -> Tensor:
-        """Same channels, the same size divided by the strides; as one kernel where there is one."""
-        layers = list(self)
-        for relu, depthwise, pointwise, norm in zip(layers[::4], layers[1::4], layers[2::4], layers[3::4], strict=True):
-            assert isinstance(depthwise, nn.Conv2d)
-            assert isinstance(pointwise, nn.Conv2d)
-            assert isinstance(norm, nn.BatchNorm2d)
-            plain = norm.affine or norm.track_running_stats
-            out = None if plain else kernels.separable_conv(x, depthwise, pointwise)
-            x = norm(pointwise(depthwise(relu(x)))) if out is None else out
-        return x
+        """Same channels, the same size divided by the strides; as few kernels where there are some."""
+        out = self.fused(x)
+        return super().forward(x) if out is None else out
+
+    def fused(self, x: Tensor, parts: int = 1) -> Tensor | None:
+        """The same by kernels of our own, perhaps of a part of the channels; None where there is none."""
+        return None if self._plain else kernels.separable_convs(x, self._layers, parts)  # type: ignore[arg-type]
 
 
 def _separable(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
@@ -149,16 +149,26 @@ class Partial(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same channels as x, the same or half the size."""
+        if isinstance(self.module, DepthwiseConvs):
+            out = self.module.fused(x, self.parts)
+            if out is not None:
+                return out
         width = x.shape[1] // self.parts
         through, past = x.split([width, x.shape[1] - width], 1)
-        made, kept = self.module(through), self.bypass(past)
+        made: Tensor = self.module(through)
         if self.parts == 1:
-            return made  # type: ignore[no-any-return]
+            return made
+        kept: Tensor = self.bypass(past)
         # Channel c of part p goes to c · parts + p: parts are laid side by side along an axis of their own.
         if made.stride(1) == 1:  # channels last in memory
             sides = [made.permute(0, 2, 3, 1)[..., None], _parts(kept.permute(0, 2, 3, 1), width, -1)]
-            return torch.cat(sides, -1).flatten(3).permute(0, 3, 1, 2)
-        return torch.cat([made[:, :, None], _parts(kept, width, 1)], 2).flatten(1, 2)
+            return _flat(torch.cat(sides, -1), 3).permute(0, 3, 1, 2)
+        return _flat(torch.cat([made[:, :, None], _parts(kept, width, 1)], 2), 1)
+
+
+def _flat(x: Tensor, axis: int) -> Tensor:
+    """Two axes as one."""
+    return x.flatten(axis, axis + 1)
 
 
 def _parts(x: Tensor, width: int, axis: int) -> Tensor:

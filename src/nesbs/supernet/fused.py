@@ -89,7 +89,8 @@ class FusedNetwork:
                     )
                     x = out.flatten(0, 1).permute(0, 3, 1, 2)
                 x = x if reduction is None else reduction(x)
-            return network.classify(x).unflatten(0, (paths, -1))
+            logits: Tensor = network.classify(x).unflatten(0, (paths, -1))
+        return logits
 
     @torch.no_grad()
     def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
@@ -137,10 +138,12 @@ class FusedPaths:
         self._lower = settings.lower_precision(device)
         self._layout = Layout(channels_last=True)
         ours = self._parameters = Parameters(network, optimiser, self._layout)
-        cells = [cell for stage in network.stages for cell in stage]  # type: ignore[union-attr,attr-defined]
+        cells = [cell for stage in network.stages for cell in stage]  # type: ignore[union-attr]
         ends = torch.tensor([0, *(parameter.numel() for parameter in ours.parameters)]).cumsum(0).tolist()
         # A cell's weights as one row that shares the parameters' memory.
-        rows, self._leaves, inside = [], [], {}
+        rows: list[Tensor] = []
+        inside: dict[int, Tensor] = {}  # parameters of cells → the row they lie in
+        self._leaves: list[Tensor] = []
         for cell in cells:
             places = [ours.place[parameter] for parameter in cell.parameters()]
             row = ours.values[ends[places[0]] : ends[places[-1] + 1]].detach().requires_grad_()
