@@ -111,10 +111,8 @@ def measure(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
         *((1, "one", "float32"), (1, "one", "bfloat16"), (5, "one", "float32"), (5, "one", "bfloat16")),
         (1, "fair", "bfloat16"),
     ):
-        more = {"cells": cells, "paths": paths, "precision": precision}
-        yield supernet(
-            f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **times, **edges, **more
-        )
+        more: dict[str, Any] = {**edges, "cells": cells, "paths": paths, "precision": precision}
+        yield supernet(f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **times, **more)
     yield member("NAS-Bench-201, batch 256", nasbench201(), deep, split, **times, batch_size=256)
     yield together("NAS-Bench-201, batch 256", nasbench201(), deep, split, repeats=2, batch_size=256)
     yield member("DARTS, 20 cells, 36 channels, batch 96", darts(), zoo["darts-v2"], split, **times, **full)

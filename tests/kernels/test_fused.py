@@ -8,7 +8,7 @@ from nesbs import kernels
 from nesbs.rng import generator
 from nesbs.spaces import nasbench201, toy_edges
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
-from nesbs.supernet.fused import FusedNetwork, FusedPaths, codes_of, fits
+from nesbs.supernet.fused import FusedPaths, fits, fused_network
 from nesbs.training import Batch
 
 EDGE_SPACES = [nasbench201, toy_edges]
@@ -36,8 +36,9 @@ def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device):
     [group] = draw_groups(space, 1, seed=3, epoch=0, skip_dead=False, fair=True)
     network = space.supernet(classes=10, in_channels=3, channels=channels, cells=1, affine=False).to(device)
     cell = network.stages[0][0]
-    row = FusedNetwork(network).weights[0].requires_grad_()
-    codes = torch.tensor([codes_of(space, path) for path in group], dtype=torch.int32, device=device)
+    fused = fused_network(network)
+    row = fused.weights[0].requires_grad_()
+    codes = torch.tensor([fused.codes(path) for path in group], dtype=torch.int32, device=device)
     x = torch.randn(1 if shared else len(group), 3, 6, 5, channels, device=device, requires_grad=True)
     first3 = channels**2 if "nor_conv_1x1" in space.operations else 0
     out = Cell.apply(x, row, codes, space.nodes, first3 + 9 * channels**2, first3)
@@ -78,13 +79,13 @@ def settings_of(**more):
 
 @pytest.mark.parametrize("make", EDGE_SPACES)
 @pytest.mark.parametrize("fair", [False, True], ids=["one", "fair"])
-def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise):
+def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise, large_blocks):
     space, settings, steps = make(), settings_of(nesterov=True), 2 if fair else 3
     split = noise.search_train.to(device)
     groups = draw_groups(space, steps, seed=0, epoch=0, skip_dead=fair, fair=fair)
     groups[0] = (space.architecture([0] * len(space.variables)),)  # nothing reaches the output
     supernets = [build_supernet(space, split, settings, seed=0) for _ in range(2)]
-    assert fits(supernets[1].network, device)
+    assert fits(supernets[1].network, device, split.size)
     optimisers = [
         torch.optim.SGD(supernet.parameters(), lr=0.02, momentum=0.9, nesterov=True, weight_decay=3e-4)
         for supernet in supernets
@@ -112,9 +113,25 @@ def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise
     assert fair or same[0]
 
 
+def test_estimates_of_many_are_those_of_each(device, noise, large_blocks):
+    split = noise.search_valid.subset(torch.arange(8)).to(device)
+    supernet = build_supernet(nasbench201(), split, settings_of(), seed=0).eval()
+    paths = nasbench201().sample(3, generator=generator(0))
+    with torch.no_grad():
+        plain = torch.stack([supernet(split.pixels(), path) for path in paths])
+    close(fused_network(supernet.network).predict(split.pixels(), paths), plain, device)
+
+
+def test_what_leads_nowhere_is_not_computed(device):
+    space = nasbench201()
+    network = space.supernet(classes=3, in_channels=1, channels=16, cells=1, affine=False)
+    text = "|skip_connect~0|+|nor_conv_3x3~0|none~1|+|nor_conv_1x1~0|none~1|none~2|"
+    assert fused_network(network).codes(space.parse(text)) == [0, 0, 0, 2, 0, 0]
+
+
 def test_only_networks_with_kernels_fit(device, noise):
     split = noise.search_train
     for more, fitting in (({}, True), ({"channels": 8}, False), ({"channels": 24}, False), ({"affine": True}, False)):
         network = build_supernet(nasbench201(), split, settings_of(**more), seed=0).network
-        assert fits(network, device) is fitting
-    assert not fits(network, torch.device("meta"))
+        assert fits(network, device, split.size) is fitting
+    assert not fits(network, torch.device("meta"), split.size)

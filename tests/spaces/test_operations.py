@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from nesbs.spaces.operations import OPERATIONS, AveragePool, operation
+from nesbs.spaces.nasbench201 import Reduction
+from nesbs.spaces.operations import OPERATIONS, AveragePool, Partial, operation
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 
@@ -43,3 +44,20 @@ def test_pooling_over_padded_images_is_pooling_that_leaves_the_padding_out(strid
     padded = F.avg_pool2d(F.pad(x, (1, 1, 1, 1)), 3, stride)
     inside = F.avg_pool2d(F.pad(torch.ones(1, 1, side, side), (1, 1, 1, 1)), 3, stride)
     torch.testing.assert_close(AveragePool(stride)(x), padded / inside)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_partial_channels_pass_by_and_are_shuffled(stride, parts, memory_format):
+    module = Partial(operation("dil_conv_3x3", 3, stride, torch.nn.BatchNorm2d), parts, stride)
+    x = torch.randn(2, 3 * parts, 6, 6, generator=torch.Generator().manual_seed(0)).to(memory_format=memory_format)
+    joined = torch.cat([module.module(x[:, :3]), module.bypass(x[:, 3:])], 1)
+    torch.testing.assert_close(module(x), joined.unflatten(1, (parts, 3)).transpose(1, 2).flatten(1, 2))
+
+
+def test_a_shortcut_as_one_convolution():
+    torch.manual_seed(0)
+    reduction = Reduction(4, 8, torch.nn.BatchNorm2d)
+    x = torch.randn(2, 4, 7, 6)
+    torch.testing.assert_close(reduction._as_one(x), reduction.shortcut(x))

@@ -10,6 +10,7 @@ from torch import Tensor
 from nesbs.kernels import cells as kernels
 
 EPS = 1e-5  # BatchNorm's
+PIXELS, VALUES = 128, 4096  # a program works on at once, at most
 
 
 _EVERY: dict[tuple[int, torch.device], Tensor] = {}
@@ -44,7 +45,7 @@ class Shape:
         self.paths, self.nodes, self.edges = paths, nodes, nodes * (nodes - 1) // 2
         self.pixels, self.height, self.width, self.channels = batch * height * width, height, width, channels
         self.row, self.first3 = row, first3
-        self.block = max(16, min(128, 4096 // channels))
+        self.block = max(16, min(PIXELS, VALUES // channels))
         self.blocks = -(-self.pixels // self.block)
         self.splits = splits_of(self.blocks, 256)
         self.chunk = chunk_of(channels)
@@ -134,7 +135,7 @@ class Norm(torch.autograd.Function):
         rows = x.permute(0, 2, 3, 1).contiguous()
         channels = rows.shape[-1]
         pixels = rows.numel() // channels // batches
-        block = max(1, min(128, 4096 // channels))
+        block = max(1, min(PIXELS, VALUES // channels))
         blocks = -(-pixels // block)
         splits = splits_of(blocks, 256)
         codes = every(batches, x.device)

@@ -196,7 +196,7 @@ def fit_posterior(
         index = order[step * size : (step + 1) * size]
         return split.pixels(index), split.labels[index]
 
-    predict = predictor(supernet, split.device)
+    predict = predictor(supernet, split)
 
     @torch.no_grad()
     def log_likelihood(architectures: Sequence[Architecture], step: int) -> Tensor:

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nesbs import kernels
 from nesbs.errors import NesbsError, did_you_mean
 
 Norm = Callable[[int], nn.Module]
@@ -53,40 +52,25 @@ class FactorizedReduce(nn.Module):
         return out
 
 
-class DepthwiseConvs(nn.Sequential):
-    """ReLU, depthwise and 1×1 convolution, normalisation, once for each of `strides`."""
-
-    def __init__(self, channels: int, kernel: int, strides: tuple[int, ...], dilation: int, norm: Norm) -> None:
-        padding = dilation * (kernel // 2)
-        layers: list[nn.Module] = []
-        for stride in strides:
-            layers += [
-                nn.ReLU(),
-                nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
-                nn.Conv2d(channels, channels, 1, bias=False),
-                norm(channels),
-            ]
-        super().__init__(*layers)
-
-        self._layers = [(layers[i + 1], layers[i + 2]) for i in range(0, len(layers), 4)]
-        self._plain = any(isinstance(m, nn.BatchNorm2d) and (m.affine or m.track_running_stats) for m in layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Same channels, the same size divided by the strides; as few kernels where there are some."""
-        out = self.fused(x)
-        return super().forward(x) if out is None else out
-
-    def fused(self, x: Tensor, parts: int = 1) -> Tensor | None:
-        """The same by kernels of our own, perhaps of a part of the channels; None where there is none."""
-        return None if self._plain else kernels.separable_convs(x, self._layers, parts)  # type: ignore[arg-type]
+def _depthwise(channels: int, kernel: int, stride: int, dilation: int, norm: Norm) -> list[nn.Module]:
+    """ReLU, depthwise and 1×1 convolution, normalisation."""
+    padding = dilation * (kernel // 2)
+    return [
+        nn.ReLU(),
+        nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
+        nn.Conv2d(channels, channels, 1, bias=False),
+        norm(channels),
+    ]
 
 
 def _separable(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
-    return lambda channels, stride, norm: DepthwiseConvs(channels, kernel, (stride, 1), 1, norm)
+    return lambda channels, stride, norm: nn.Sequential(
+        *_depthwise(channels, kernel, stride, 1, norm), *_depthwise(channels, kernel, 1, 1, norm)
+    )
 
 
 def _dilated(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
-    return lambda channels, stride, norm: DepthwiseConvs(channels, kernel, (stride,), 2, norm)
+    return lambda channels, stride, norm: nn.Sequential(*_depthwise(channels, kernel, stride, 2, norm))
 
 
 def _skip(channels: int, stride: int, norm: Norm) -> nn.Module:
@@ -149,10 +133,6 @@ class Partial(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same channels as x, the same or half the size."""
-        if isinstance(self.module, DepthwiseConvs):
-            out = self.module.fused(x, self.parts)
-            if out is not None:
-                return out
         width = x.shape[1] // self.parts
         through, past = x.split([width, x.shape[1] - width], 1)
         made: Tensor = self.module(through)
@@ -168,12 +148,13 @@ class Partial(nn.Module):
 
 def _flat(x: Tensor, axis: int) -> Tensor:
     """Two axes as one."""
-    return x.flatten(axis, axis + 1)
+    flat: Tensor = x.flatten(axis, axis + 1)
+    return flat
 
 
 def _parts(x: Tensor, width: int, axis: int) -> Tensor:
     """Split an axis of parts × width channels into (width, parts)."""
-    split = x.unflatten(axis, (-1, width))
+    split: Tensor = x.unflatten(axis, (-1, width))
     return split.transpose(-1, -2) if axis == -1 else split.transpose(1, 2)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -60,17 +60,6 @@ class BatchesApart(TorchFunctionMode):
     def __init__(self, batches: int) -> None:
         super().__init__()
         self._batches = batches
-
-    def __enter__(self) -> Self:
-        """Let operations use kernels that know of the batches."""
-        self._before, kernels.batches = kernels.batches, self._batches
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """As it was."""
-        kernels.batches = self._before
-        super().__exit__(*error)
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from nesbs.data import Split
 from nesbs.spaces import Architecture
-from nesbs.supernet.fused import FusedNetwork, fits
+from nesbs.supernet.fused import fits, fused_network
 from nesbs.supernet.train import Supernet
 
-AT_ONCE = 2**13  # images times architectures that go through the supernet together on a GPU
+AT_ONCE = 2**12  # images times architectures that go through the supernet together on a GPU
 
 
 class Estimator:
@@ -32,7 +32,7 @@ class Estimator:
         missing = -len(split) % size
         self._batches = torch.cat([self._order, self._order[:missing]]).split(size)
         self._cache: dict[Architecture, Tensor] = {}
-        self._run = predictor(supernet, split.device)
+        self._run = predictor(supernet, split)
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -79,13 +79,15 @@ class Estimator:
         return torch.stack([self.logits(architecture) for architecture in architectures]).log_softmax(-1)
 
 
-def predictor(supernet: Supernet, device: torch.device) -> Callable[[Tensor, Sequence[Architecture]], Tensor]:
+def predictor(supernet: Supernet, split: Split) -> Callable[[Tensor, Sequence[Architecture]], Tensor]:
     """A function (images, architectures) → logits (architectures, batch, classes), for weights that stay as they are.
 
-    On a GPU all go through the supernet at once; what comes out is valid until the next call.
+    Images are those of a split. On a GPU all architectures go through the supernet at once; what comes out is valid
+    until the next call.
     """
-    if fits(supernet.network, device):
-        return FusedNetwork(supernet.network, lower_precision=supernet.lower_precision).predict
+    device = split.device
+    if fits(supernet.network, device, split.size):
+        return fused_network(supernet.network, lower_precision=supernet.lower_precision).predict
 
     @torch.no_grad()
     def predict(images: Tensor, architectures: Sequence[Architecture]) -> Tensor:

@@ -1,11 +1,12 @@
 """All paths of a step at once, where the architecture is data: one recording serves every step.
 
-For spaces with an operation on every edge. What a path does on an edge is a number that the kernels read, so a
-step launches the same kernels whatever is drawn, for one path or for a group, and is recorded whole: one launch.
+What a path does is numbers that the kernels read, so a step launches the same kernels whatever is drawn, for one path
+or for a group, and is recorded whole: one launch.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -13,89 +14,91 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import kernels
-from nesbs.spaces import Architecture, PathNetwork, Space
+from nesbs.spaces import Architecture, ChoiceCell, PathNetwork, Space
 from nesbs.spaces.nasbench201 import EdgeNetwork
+from nesbs.spaces.operations import Partial
+from nesbs.spaces.pair_network import PairCell, PairNetwork
 from nesbs.spaces.sharing import BatchesApart
 from nesbs.supernet.paths import Group
 from nesbs.supernet.pieces import Layout, Parameters
 from nesbs.training import Batch, TrainingSettings
 
 Recorded = tuple[Tensor, Tensor, Tensor, Callable[[], object]]  # images, codes, logits, replay
-CODES = {"none": 0, "skip_connect": 1, "nor_conv_1x1": 2, "nor_conv_3x3": 3, "avg_pool_3x3": 4}  # as the kernels know
+Choice = tuple[int, int, int, str]  # kind of cell, target, source, operation
+# Operations as the kernels know them, on edges and in pairs.
+EDGE_CODES = {"none": 0, "skip_connect": 1, "nor_conv_1x1": 2, "nor_conv_3x3": 3, "avg_pool_3x3": 4}
+PAIR_CODES = {
+    "skip_connect": 0,
+    "max_pool_3x3": 1,
+    "avg_pool_3x3": 2,
+    "sep_conv_3x3": 3,
+    "sep_conv_5x5": 4,
+    "dil_conv_3x3": 5,
+    "dil_conv_5x5": 6,
+}
 
 
-def fits(network: PathNetwork, device: torch.device) -> bool:
-    """Whether there are kernels for a supernet: an operation on every edge, BatchNorm without scale and offset."""
-    return (
-        isinstance(network, EdgeNetwork)
-        and kernels.usable(device)
-        and network.channels >= 16
-        and kernels.power_of_two(network.channels)
-        and set(network.space.operations) <= set(CODES)
-        and not any(isinstance(module, nn.BatchNorm2d) and module.affine for module in network.modules())
-    )
+def fits(network: PathNetwork, device: torch.device, size: tuple[int, int]) -> bool:
+    """Whether there are kernels for a supernet, on images of a height and width."""
+    if not kernels.usable(device):
+        return False
+    if any(isinstance(module, nn.BatchNorm2d) and module.affine for module in network.modules()):
+        return False
+    operations = set(network.space.operations)
+    if isinstance(network, EdgeNetwork):
+        return operations <= set(EDGE_CODES) and network.channels >= 16 and kernels.power_of_two(network.channels)
+    if isinstance(network, PairNetwork):
+        wide = network.channels // _parts(network)
+        halved_twice = all(side % 4 == 0 for side in size)
+        return operations <= set(PAIR_CODES) and wide >= 8 and kernels.power_of_two(wide) and halved_twice
+    return False
 
 
-def codes_of(space: Space, architecture: Architecture) -> list[int]:
-    """What an architecture does on each edge, by number; nothing where what an edge carries goes nowhere.
-
-    >>> from nesbs.spaces import toy_edges
-    >>> codes_of(toy_edges(), toy_edges().parse("|skip_connect~0|+|nor_conv_3x3~0|none~1|"))
-    [0, 3, 0]
-    """
-    [cell] = space.live(architecture)
-    found = {(target, source): CODES[op] for target, node in enumerate(cell, start=1) for op, source in node}
-    return [found.get(edge, 0) for edge in space.edges]
+def _parts(network: PathNetwork) -> int:
+    """K of partial channels."""
+    return next((module.parts for module in network.modules() if isinstance(module, Partial)), 1)
 
 
-class FusedNetwork:
+def choices(space: Space, architecture: Architecture) -> list[Choice]:
+    """The operations that carry something to the output."""
+    return [
+        (kind, target, source, op)
+        for kind, cell in enumerate(space.live(architecture))
+        for target, node in enumerate(cell, start=space.inputs)
+        for op, source in node
+    ]
+
+
+class FusedNetwork(ABC):
     """A supernet's forward pass for many paths; `weights` holds one row of numbers for each cell."""
 
     def __init__(
         self, network: PathNetwork, weights: Sequence[Tensor] | None = None, *, lower_precision: bool = False
     ) -> None:
-        assert isinstance(network, EdgeNetwork)
         self._lower = lower_precision
         self._recorded: dict[tuple[torch.Size, torch.Size], Recorded] = {}
-        self.network = network
-        self.cells: list[nn.Module] = [cell for stage in network.stages for cell in stage]  # type: ignore[attr-defined]
         layout = Layout(channels_last=True)
         self.weights = weights or [
-            torch.cat([layout.flat(weight.detach()) for weight in cell.parameters()]) for cell in self.cells
+            torch.cat([layout.flat(weight.detach()) for weight in cell.edges.parameters()])
+            for cell in cells_of(network)
         ]
-        self._small = int("nor_conv_1x1" in network.space.operations)
-        self._large = 9 * int("nor_conv_3x3" in network.space.operations)
 
+    @abstractmethod
+    def codes(self, architecture: Architecture) -> list[int]:
+        """An architecture as numbers."""
+
+    @abstractmethod
+    def idle(self) -> list[int]:
+        """The codes of a path that does nothing."""
+
+    @abstractmethod
     def logits(self, images: Tensor, codes: Tensor) -> Tensor:
-        """Logits (paths, batch, classes) of the paths that `codes` (paths, edges) stand for."""
-        from nesbs.kernels.fused import Cell  # needs Triton
-
-        network, paths = self.network, len(codes)
-        weights = iter(self.weights)
-        with BatchesApart(1):
-            x = network.stem(network.normalise(images))
-        with BatchesApart(paths):
-            for stage, reduction in zip(network.stages, [*network.reductions, None], strict=True):
-                for _ in stage:  # type: ignore[attr-defined]
-                    state = x.permute(0, 2, 3, 1).unflatten(0, (-1, len(images)))
-                    square = x.shape[1] ** 2
-                    out = Cell.apply(
-                        state,
-                        next(weights),
-                        codes,
-                        network.space.nodes,
-                        (self._small + self._large) * square,
-                        self._small * square,
-                    )
-                    x = out.flatten(0, 1).permute(0, 3, 1, 2)
-                x = x if reduction is None else reduction(x)
-            logits: Tensor = network.classify(x).unflatten(0, (paths, -1))
-        return logits
+        """Logits (paths, batch, classes) of the paths that `codes` (paths, numbers) int32 stand for."""
 
     @torch.no_grad()
     def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
         """Logits (architectures, batch, classes), valid until the next call; on a GPU recorded for each size."""
-        rows = [codes_of(self.network.space, architecture) for architecture in architectures]
+        rows = [self.codes(architecture) for architecture in architectures]
         codes = torch.tensor(rows, dtype=torch.int32, device=images.device)
         if images.device.type != "cuda":
             return self.logits(images, codes)
@@ -121,6 +124,120 @@ class FusedNetwork:
         return images, codes, out, graph.replay
 
 
+def cells_of(network: PathNetwork) -> list[ChoiceCell]:
+    """A network's cells, from the first to the last."""
+    return [module for module in network.modules() if isinstance(module, ChoiceCell)]
+
+
+class FusedEdges(FusedNetwork):
+    """Spaces with an operation on every edge: a number for each."""
+
+    def __init__(self, network: EdgeNetwork, weights: Sequence[Tensor] | None = None, **more: bool) -> None:
+        super().__init__(network, weights, **more)
+        self.network = network
+        self._small = int("nor_conv_1x1" in network.space.operations)
+        self._large = 9 * int("nor_conv_3x3" in network.space.operations)
+
+    def codes(self, architecture: Architecture) -> list[int]:
+        """What is done on each edge; nothing where what an edge carries goes nowhere."""
+        space = self.network.space
+        found = {(target, source): EDGE_CODES[op] for _, target, source, op in choices(space, architecture)}
+        return [found.get(edge, 0) for edge in space.edges]
+
+    def idle(self) -> list[int]:
+        """Nothing on any edge."""
+        return [0] * len(self.network.space.edges)
+
+    def logits(self, images: Tensor, codes: Tensor) -> Tensor:
+        """Stem, cells with reductions between the stages, head."""
+        from nesbs.kernels.fused import Cell  # needs Triton
+
+        network, paths = self.network, len(codes)
+        weights = iter(self.weights)
+        with BatchesApart(1):
+            x = network.stem(network.normalise(images))
+        with BatchesApart(paths):
+            for stage, reduction in zip(network.stages, [*network.reductions, None], strict=True):
+                for _ in stage:  # type: ignore[attr-defined]
+                    row, first3 = (self._small + self._large) * x.shape[1] ** 2, self._small * x.shape[1] ** 2
+                    out = Cell.apply(_pixels(x, images), next(weights), codes, network.space.nodes, row, first3)
+                    x = out.flatten(0, 1).permute(0, 3, 1, 2)
+                x = x if reduction is None else reduction(x)
+            logits: Tensor = network.classify(x).unflatten(0, (paths, -1))
+        return logits
+
+
+class FusedPairs(FusedNetwork):
+    """Spaces in which each node takes two states: source and operation of each of the two, for both kinds of cell."""
+
+    def __init__(self, network: PairNetwork, weights: Sequence[Tensor] | None = None, **more: bool) -> None:
+        super().__init__(network, weights, **more)
+        self.network = network
+        self._parts = _parts(network)
+        self._tables = [_table(cell).to(self.weights[0].device) for cell in cells_of(network)]
+
+    def codes(self, architecture: Architecture) -> list[int]:
+        """(kinds, nodes, two, source and operation) in a row."""
+        return [
+            number
+            for cell in architecture.cells
+            for node in cell
+            for op, source in node
+            for number in (source, PAIR_CODES[op])
+        ]
+
+    def idle(self) -> list[int]:
+        """No operation anywhere."""
+        return [0, -1] * (4 * self.network.space.nodes)
+
+    def logits(self, images: Tensor, codes: Tensor) -> Tensor:
+        """Stem, cells, head."""
+        from nesbs.kernels.pair_cell import PairCell as Kernel  # needs Triton
+
+        network, paths, nodes = self.network, len(codes), self.network.space.nodes
+        plans = codes.view(paths, 2, 2 * nodes, 2).transpose(0, 1).contiguous()
+        with BatchesApart(1):
+            before_last = last = network.stem(network.normalise(images))
+        for cell, weights, table in zip(network.cells, self.weights, self._tables, strict=True):
+            assert isinstance(cell, PairCell)
+            inputs = []
+            for module, state in ((cell.first, before_last), (cell.second, last)):
+                with BatchesApart(len(state) // len(images)):  # the stem is the same for all paths
+                    inputs.append(_pixels(module(state), images))
+            plan, stride = plans[int(cell.reduces)], 2 if cell.reduces else 1
+            out = Kernel.apply(*inputs, weights, plan, table, nodes, self._parts, stride)
+            before_last, last = last, out.flatten(0, 1).permute(0, 3, 1, 2)
+        logits: Tensor = network.classify(last).unflatten(0, (paths, -1))
+        return logits
+
+
+def _pixels(x: Tensor, images: Tensor) -> Tensor:
+    """A state (paths × batch, channels, height, width) as (paths, batch, height, width, channels)."""
+    pixels: Tensor = x.permute(0, 2, 3, 1).unflatten(0, (-1, len(images)))
+    return pixels
+
+
+def _table(cell: ChoiceCell) -> Tensor:
+    """Where the weights of each operation on each edge begin in the cell's row, (edges, operations) int32."""
+    table = torch.zeros(len(cell.edges), len(PAIR_CODES), dtype=torch.int32)
+    start = 0
+    for edge, operations in enumerate(cell.edges.values()):
+        for op, module in operations.items():  # type: ignore[operator]
+            table[edge, PAIR_CODES[op]] = start
+            start += sum(weight.numel() for weight in module.parameters())
+    return table
+
+
+def fused_network(
+    network: PathNetwork, weights: Sequence[Tensor] | None = None, *, lower_precision: bool = False
+) -> FusedNetwork:
+    """The forward pass of a network that `fits`, with its weights as they are now, or with rows of them."""
+    if isinstance(network, EdgeNetwork):
+        return FusedEdges(network, weights, lower_precision=lower_precision)
+    assert isinstance(network, PairNetwork)
+    return FusedPairs(network, weights, lower_precision=lower_precision)
+
+
 class FusedPaths:
     """The step of a supernet; it trains the architectures that `paths` has for the epoch and the step."""
 
@@ -137,40 +254,41 @@ class FusedPaths:
         device = batch.images.device
         self._lower = settings.lower_precision(device)
         self._layout = Layout(channels_last=True)
-        ours = self._parameters = Parameters(network, optimiser, self._layout)
-        cells = [cell for stage in network.stages for cell in stage]  # type: ignore[union-attr]
+        self._parameters = Parameters(network, optimiser, self._layout)
+        rows, self._leaves = self._rows(network)
+        self._network = fused_network(network, rows)
+        wires, place = network.wiring().wires, self._parameters.place
+        self._of: dict[Choice | None, list[int]] = {}  # parameters of a choice; None: of what all paths use
+        for wire in wires:
+            self._of.setdefault(wire.choice, []).extend(place[parameter] for parameter in wire.module.parameters())
+        known = {number for numbers in self._of.values() for number in numbers}
+        self._head = [number for number in range(len(place)) if number not in known]
+        most = max(len(group) for epoch in paths for group in epoch)
+        self._known: dict[Architecture, tuple[list[int], list[Choice]]] = {}
+        self._images, self._labels = batch.images.clone(), batch.labels.clone()
+        self._codes = torch.tensor([self._network.idle()] * most, dtype=torch.int32, device=device)
+        self._weight = torch.full((most,), 1 / most, device=device)
+        self._used = torch.zeros(len(place), dtype=torch.bool, device=device)
+        self._loss = torch.zeros((), device=device)
+        self._run = self._record() if device.type == "cuda" else self._work
+
+    def _rows(self, network: PathNetwork) -> tuple[list[Tensor], list[Tensor]]:
+        """The weights of each cell's operations as one row that shares the parameters' memory; all leaves in order."""
+        ours = self._parameters
         ends = torch.tensor([0, *(parameter.numel() for parameter in ours.parameters)]).cumsum(0).tolist()
-        # A cell's weights as one row that shares the parameters' memory.
         rows: list[Tensor] = []
         inside: dict[int, Tensor] = {}  # parameters of cells → the row they lie in
-        self._leaves: list[Tensor] = []
-        for cell in cells:
-            places = [ours.place[parameter] for parameter in cell.parameters()]
+        for cell in cells_of(network):
+            places = [ours.place[parameter] for parameter in cell.edges.parameters()]
             row = ours.values[ends[places[0]] : ends[places[-1] + 1]].detach().requires_grad_()
             inside.update(dict.fromkeys(places, row))
             rows.append(row)
-        for place, parameter in enumerate(ours.parameters):
-            leaf = inside.get(place, parameter)
-            if not self._leaves or self._leaves[-1] is not leaf:
-                self._leaves.append(leaf)
-        self._network = FusedNetwork(network, rows)
-        self._always = [place for place in range(len(ours.parameters)) if place not in inside]
-        head = {id(parameter) for parameter in (*network.last.parameters(), *network.head.parameters())}  # type: ignore[union-attr]
-        self._head = [place for place in self._always if id(ours.parameters[place]) in head]
-        self._of: dict[tuple[int, int], list[int]] = {}  # (edge, code) → parameters
-        for cell in cells:
-            for edge, operations in enumerate(cell.edges.values()):
-                for op, module in operations.items():
-                    found = self._of.setdefault((edge, CODES[op]), [])
-                    found += [ours.place[parameter] for parameter in module.parameters()]
-        most = max(len(group) for epoch in paths for group in epoch)
-        self._images, self._labels = batch.images.clone(), batch.labels.clone()
-        self._codes = torch.zeros(most, len(self._space.edges), dtype=torch.int32, device=device)
-        self._weight = torch.full((most,), 1 / most, device=device)
-        self._used = torch.zeros(len(ours.parameters), dtype=torch.bool, device=device)
-        self._known: dict[Architecture, list[int]] = {}
-        self._loss = torch.zeros((), device=device)
-        self._run = self._record() if device.type == "cuda" else self._work
+        leaves: list[Tensor] = []
+        for number, parameter in enumerate(ours.parameters):
+            leaf = inside.get(number, parameter)
+            if not leaves or leaves[-1] is not leaf:
+                leaves.append(leaf)
+        return rows, leaves
 
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Tensor:
@@ -188,28 +306,31 @@ class FusedPaths:
     def _begin(self, epoch: int) -> None:
         """Plan the steps of an epoch on the device: codes, the weight of each path's loss, parameters in use."""
         groups = self._paths[epoch]
-        codes = torch.zeros(len(groups), *self._codes.shape, dtype=torch.int32)
+        # A group may be smaller: the rest is idle and has no weight.
+        codes = torch.tensor(self._network.idle(), dtype=torch.int32).repeat(len(groups), len(self._codes), 1)
         weight = torch.zeros(len(groups), len(self._weight))
         used = torch.zeros(len(groups), len(self._used), dtype=torch.bool)
         used[:, self._head] = True
         for step, group in enumerate(groups):
             weight[step, : len(group)] = 1 / len(group)
             rows = [self._row(path) for path in group]
-            codes[step, : len(group)] = torch.tensor(rows, dtype=torch.int32)
-            if any(any(row) for row in rows):
-                used[step, self._always] = True
-            used[step, list(self._places(rows))] = True
+            codes[step, : len(group)] = torch.tensor([numbers for numbers, _ in rows], dtype=torch.int32)
+            # A path in which nothing reaches the output uses the head alone.
+            used[step, list(self._places([chosen for _, chosen in rows if chosen]))] = True
         self._planned = [tensor.to(self._codes.device) for tensor in (codes, weight, used)]
         self._epoch = epoch
 
-    def _row(self, path: Architecture) -> list[int]:
+    def _row(self, path: Architecture) -> tuple[list[int], list[Choice]]:
         if path not in self._known:
-            self._known[path] = codes_of(self._space, path)
+            self._known[path] = self._network.codes(path), choices(self._space, path)
         return self._known[path]
 
-    def _places(self, rows: list[list[int]]) -> Iterator[int]:
-        for edge, code in {(edge, code) for row in rows for edge, code in enumerate(row)}:
-            yield from self._of.get((edge, code), ())
+    def _places(self, chosen: list[list[Choice]]) -> Iterator[int]:
+        """The parameters that paths use, each with its live choices."""
+        if chosen:
+            yield from self._of.get(None, ())
+        for choice in {choice for one in chosen for choice in one}:
+            yield from self._of[choice]
 
     def _work(self) -> None:
         """One step: forward, backward, update."""

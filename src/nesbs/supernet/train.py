@@ -135,7 +135,7 @@ def supernet_training(
         return sum(losses[1:], losses[0]) / len(group)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        make = FusedPaths if fits(supernet.network, batch.images.device) else RecordedPaths
+        make = FusedPaths if fits(supernet.network, split.device, split.size) else RecordedPaths
         return make(supernet.network, paths, batch, settings, optimiser)
 
     return training(
