@@ -6,6 +6,7 @@ from pathlib import Path
 from nesbs import files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks import levers
 from benchmarks.__main__ import main
 
 
@@ -20,3 +21,18 @@ def test_benchmarks_run_and_write_ratios(tmp_path, capsys):
         "score 50 ensembles of 5 (5 candidates",
     ]
     assert all(row["ratio"] > 0 and row["repeats"] >= 1 for row in written["results"])
+
+
+def test_levers_are_judged_by_a_table(tmp_path, capsys):
+    rows = (Path(__file__).parent / "nasbench201_sample.csv").read_text().splitlines()
+    (tmp_path / "table.csv").write_text("\n".join(rows[:13]))
+    table, out = str(tmp_path / "table.csv"), str(tmp_path / "levers.json")
+    which = ["--data", "fashion-mini", "--table", table, "--column", "valid_acc_cifar10"]
+    levers.main(["--toy", *which, "--only", "base", "one path", "--seeds", "0", "1", "--json", out])
+    assert "one path (1)" in capsys.readouterr().out
+    written = files.read_json(tmp_path / "levers.json")
+    assert [(row["name"], row["seed"]) for row in written["rows"]] == [
+        *(("base", 0), ("one path", 0), ("base", 1), ("one path", 1)),
+    ]
+    assert written["rows"][1]["settings"]["paths"] == "one"
+    assert all(row["posterior"]["architectures"] == 12 for row in written["rows"])

@@ -1,0 +1,141 @@
+"""What makes a supernet's estimate rank: settings varied one at a time, judged by a table of true accuracies.
+
+    python -m benchmarks.levers --root DATA --table nasbench201.csv --column valid_acc_cifar10 --json levers.json
+
+`DATA` is the folder that holds `cifar-10-batches-bin`; the table has the column `architecture` and accuracies in per
+cent. Every lever trains a supernet of NAS-Bench-201, estimates the table's architectures on images it has not seen,
+and fits a posterior; the row says how well loss and accuracy rank, and where the posterior puts its mass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.timing import machine
+from nesbs import files, metrics
+from nesbs.data import Dataset, load_dataset
+from nesbs.evaluation import mass, rank
+from nesbs.posterior import fit_posterior
+from nesbs.quality import read_table
+from nesbs.spaces import Architecture, nasbench201
+from nesbs.supernet import Estimator, Supernet, train_supernet
+
+BASE: dict[str, Any] = {
+    "cells": 1,
+    "channels": 16,
+    "paths": "fair",
+    "epochs": 40,
+    "batch_size": 256,
+    "learning_rate": 0.1,
+    "skip_dead": True,
+    "precision": "auto",
+}
+POSTERIOR: dict[str, Any] = {"evidence": "auto", "steps": 500, "batch_size": 1000, "architectures": 16}
+LEVERS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "one path": {"paths": "one", "epochs": 200},  # as many paths in all as the fair groups have
+    "two cells": {"cells": 2},
+    "three cells": {"cells": 3},
+    "full depth": {"cells": 5},
+    "32 channels": {"channels": 32},
+    "20 epochs": {"epochs": 20},
+    "80 epochs": {"epochs": 80},
+    "batch 128": {"batch_size": 128},
+    "decay 1e-3": {"weight_decay": 1e-3},
+    "batch 128, decay 1e-3": {"batch_size": 128, "weight_decay": 1e-3},
+    "rate 0.05": {"learning_rate": 0.05},
+    "rate 0.2": {"learning_rate": 0.2},
+    "cutout 8": {"cutout": 8},
+    "plain images": {"crop": 0, "flip": False},
+    "the paper's": {"paths": "one", "cells": 5, "epochs": 50, "batch_size": 128},
+}
+
+
+def estimates(
+    supernet: Supernet, data: Dataset, architectures: Sequence[Architecture], *, images: int, batch: int
+) -> dict[str, np.ndarray]:
+    """Losses and errors (architectures,) on the first of the images held out."""
+    index = torch.arange(min(images, len(data.search_valid)), device=data.search_valid.device)
+    estimator = Estimator(supernet, data.search_valid.subset(index).compact(), batch_size=batch)
+    losses, errors = [], []
+    for start in range(0, len(architectures), 64):
+        log_probs = estimator.log_probs(architectures[start : start + 64])
+        losses += metrics.nll(log_probs, estimator.split.labels).tolist()
+        errors += metrics.error(log_probs, estimator.split.labels).tolist()
+        estimator.forget()
+    return {"loss": np.array(losses), "error": np.array(errors)}
+
+
+def measure(
+    name: str, data: Dataset, architectures: Sequence[Architecture], accuracies: np.ndarray, *, seed: int, toy: bool
+) -> dict[str, Any]:
+    """One lever with one seed."""
+    space = nasbench201()
+    settings = {**BASE, **LEVERS[name], **({"epochs": 1, "channels": 4, "batch_size": 64} if toy else {})}
+    fitted = {**POSTERIOR, **({"steps": 3, "batch_size": 20, "architectures": 2} if toy else {})}
+    started = time.perf_counter()
+    supernet = train_supernet(space, data.search_train, seed=seed, **settings)
+    trained = time.perf_counter() - started
+    found = estimates(supernet, data, architectures, images=5000, batch=50 if toy else 1000)
+    singles = [(place,) for place in range(len(architectures))]
+    truth = 1 - accuracies / 100
+    started = time.perf_counter()
+    posterior = fit_posterior(supernet, data.search_valid, seed=seed, **fitted)
+    took = time.perf_counter() - started
+    return {
+        "name": name,
+        "seed": seed,
+        "settings": settings,
+        "training_loss": supernet.losses[-1],
+        "supernet_seconds": trained,
+        "posterior_seconds": took,
+        "rankings": {kind: rank(values, truth, singles).to_json() for kind, values in found.items()},
+        "posterior": mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
+        "mode": str(posterior.mode()),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.levers", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--data", default="cifar10", help="a data set of NAS-Bench-201's kind")
+    parser.add_argument("--root", type=Path, help="the folder it is in")
+    parser.add_argument("--table", type=Path, required=True)
+    parser.add_argument("--column", required=True)
+    parser.add_argument("--only", nargs="*", choices=list(LEVERS), default=list(LEVERS), help="these alone")
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0])
+    parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    chosen = parser.parse_args(arguments)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    more: dict[str, Any] = {"train_limit": 200} if chosen.toy else {"root": chosen.root}
+    data = load_dataset(chosen.data, **more).to(device)
+    texts, accuracies = read_table(chosen.table, chosen.column)
+    architectures = [nasbench201().parse(text) for text in texts]
+    print(f"{'':<24}{'seconds':>8}  {'by loss':<14}{'by accuracy':<14}{'expected':<10}{'rank of the mode'}")
+    rows = []
+    for seed in chosen.seeds:
+        for name in chosen.only:
+            row = measure(name, data, architectures, np.array(accuracies), seed=seed, toy=chosen.toy)
+            rows.append(row)
+            ranks = [row["rankings"][kind] for kind in ("loss", "error")]
+            figures = "".join(f"{r['spearman']['value']:.3f}/{r['better_half']:.3f}  ".ljust(14) for r in ranks)
+            judged = row["posterior"]
+            print(
+                f"{name + f' ({seed})':<24}{row['supernet_seconds']:>8.1f}  {figures}"
+                f"{judged['expected']:<10.2f}{judged['mode_rank']} of {judged['architectures']}",
+                flush=True,
+            )
+            if chosen.json:  # what has been measured is kept, whatever comes
+                files.write_json(chosen.json, {"machine": machine(), "data": chosen.data, "rows": rows})
+    print("Spearman over all / over the truly better half; accuracy expected under the posterior")
+
+
+if __name__ == "__main__":
+    main()
