@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.timing import compared, step_seconds
+from benchmarks.timing import compared, kernels, step_seconds
 from nesbs.data import Split
 from nesbs.data.split import make_split
 from nesbs.ensemble import MemberSettings, build_member, member_training
@@ -41,9 +41,9 @@ def member(
     started, mine = time.perf_counter(), steps(compile=True)
     next(mine)
     prepared = time.perf_counter() - started
-    ours = step_seconds(mine, block=block, repeats=repeats)
+    ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
     plain = step_seconds(steps(capture=False, compile=False, precision="float32"), block=block, repeats=repeats)
-    return {**compared(f"member, {name}", ours, plain), "prepare_seconds": prepared}
+    return {**compared(f"member, {name}", ours, plain), "prepare_seconds": prepared, **busy}
 
 
 def together(
@@ -87,9 +87,9 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
     started, mine = time.perf_counter(), steps()
     next(mine)
     prepared = time.perf_counter() - started
-    ours = step_seconds(mine, block=block, repeats=repeats)
+    ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
     plain = step_seconds(steps(record=False, precision="float32"), block=block, repeats=repeats)
-    return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared}
+    return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared, **busy}
 
 
 def measure(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:

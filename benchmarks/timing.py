@@ -46,6 +46,22 @@ def step_seconds(steps: Iterator[None], *, block: int, repeats: int, warm: int =
     return taken
 
 
+def kernels(steps: Iterator[None], *, count: int = 10, most: int = 8) -> dict[str, Any]:
+    """What a step of a training does on a GPU: kernels, their seconds in all, and those that take most of them."""
+    if not torch.cuda.is_available():
+        return {}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(count):
+            next(steps)
+        torch.cuda.synchronize()
+    found = sorted(profile.key_averages(), key=lambda event: -event.self_device_time_total)
+    return {
+        "kernels": sum(event.count for event in found) / count,
+        "kernel_seconds": sum(event.self_device_time_total for event in found) / count / 1e6,
+        "longest": {event.key[:80]: event.self_device_time_total / count / 1e6 for event in found[:most]},
+    }
+
+
 def compared(name: str, mine: list[float], theirs: list[float]) -> dict[str, Any]:
     """Median seconds of both, their spread, and how many times faster ours is."""
     return {

@@ -134,3 +134,13 @@ def test_members_reach_the_benchmarks_accuracy():
     assert best == pytest.approx(best_known, abs=0.5)
     assert middle == pytest.approx(middle_known, abs=1.0)
     assert re.search(r"<!-- benchmark table -->\n(.*?)\n<!-- end -->", README, re.S)[1] == table
+
+
+def test_the_speed_pages_figures_are_those_of_the_record():
+    rows = json.loads((ROOT / "results" / "benchmarks" / "h200.json").read_text())["results"]
+    lines = ["| | ours, ms | plain, ms | ratio |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        ours, plain = 1e3 * row["seconds"], 1e3 * row["reference_seconds"]
+        lines.append(f"| {row['name']} | {ours:.2f} | {plain:.2f} | {row['ratio']:.1f} |")
+    page = (ROOT / "docs" / "speed.md").read_text()
+    assert re.search(r"<!-- speed table -->\n(.*?)\n<!-- end -->", page, re.S)[1] == "\n".join(lines)
