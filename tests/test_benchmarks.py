@@ -6,7 +6,7 @@ from pathlib import Path
 from nesbs import files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import levers
+from benchmarks import estimators, levers
 from benchmarks.__main__ import main
 
 
@@ -36,3 +36,14 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
     ]
     assert written["rows"][1]["settings"]["paths"] == "one"
     assert all(row["posterior"]["architectures"] == 12 for row in written["rows"])
+
+
+def test_leave_one_out_is_unbiased_and_straight_through_is_not(tmp_path):
+    estimators.main(["--draws", "60", "--epochs", "1", "--images", "120", "--json", str(tmp_path / "out.json")])
+    rows = files.read_json(tmp_path / "out.json")["results"]["at the uniform posterior"]
+    by_name = {row["name"]: row for row in rows}
+    many = by_name["leave-one-out, 16 architectures"]
+    assert many["bias"] < 4 * many["error_of_bias"]  # chance alone
+    assert many["deviation"] < by_name["leave-one-out, 2 architectures"]["deviation"]
+    soft = by_name["straight-through, Gumbel temperature 3"]
+    assert soft["bias"] > 4 * soft["error_of_bias"]
