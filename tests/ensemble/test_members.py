@@ -7,7 +7,7 @@ from nesbs import metrics
 from nesbs.ensemble import Ensemble, build_member, train_ensemble
 from nesbs.ensemble.members import MemberSettings
 from nesbs.errors import NesbsError
-from nesbs.spaces import ChoiceCell, toy_edges
+from nesbs.spaces import ChoiceCell, toy_edges, toy_pairs
 
 SMALL = {"cells": 1, "channels": 2, "batch_size": 16}
 PAIR = list(toy_edges())[-2:]
@@ -95,23 +95,24 @@ def test_only_long_trainings_on_a_gpu_are_compiled(noise):
     assert not MemberSettings(epochs=100, batch_size=2, compile=True).compiles(noise.train)
 
 
-def test_a_compiled_path_is_taken_in_training_alone(noise, monkeypatch):
-    member = build_member(toy_edges(), PAIR[1], noise.train, MemberSettings.of(SMALL), seed=0, name=0)
+@pytest.mark.parametrize(("space", "where"), [(toy_edges(), "network"), (toy_pairs(), "pair_network")])
+def test_a_compiled_cell_is_used_in_training_alone(space, where, noise, monkeypatch):
+    small = MemberSettings.of({**SMALL, "cells": 3})
+    member = build_member(space, list(space)[-1], noise.train, small, seed=0, name=0)
     taken = []
 
-    def compiled(cell, *arguments):
-        taken.append(cell)
-        return ChoiceCell._path(cell, *arguments)
+    def compiled(function):
+        return lambda cell, *arguments: (taken.append(cell), function(cell, *arguments))[1]
 
-    monkeypatch.setattr("nesbs.spaces.network._compiled_path", lambda: compiled)
+    monkeypatch.setattr(f"nesbs.spaces.{where}.compiled", compiled)
     images = noise.train.pixels(slice(0, 4))
     cells = [module for module in member.modules() if isinstance(module, ChoiceCell)]
     with torch.no_grad():
-        member.train()(images)
+        plain = member.train()(images)
         assert taken == []
         for cell in cells:
             cell.compiled = True
         member.eval()(images)
         assert taken == []
-        member.train()(images)
+        torch.testing.assert_close(member.train()(images), plain)
     assert taken == cells

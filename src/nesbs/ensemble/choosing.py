@@ -148,6 +148,8 @@ def search(
     if size < 1:
         raise NesbsError(f"ensemble.size must be at least 1, found {size}")
     sampler = SvgdRd(delta=0.5) if sampler is None else sampler
+    if isinstance(sampler, SvgdRd):
+        sampler = replace(sampler, device=str(split.device))
     estimator = Estimator(supernet, split, batch_size=chosen.batch_size)
     score = scorer(estimator, combine)
 

@@ -34,6 +34,7 @@ class SvgdRd:
     step_size: float = 0.1  # paper, app. B.4
     momentum: float = 0.9  # paper, app. B.4
     bandwidth: float | None = None  # median rule
+    device: str = "cpu"  # where particles move; what is random comes from the CPU
 
     name = "svgd-rd"
 
@@ -58,13 +59,13 @@ class SvgdRd:
             raise NesbsError("SvgdRd needs at least one value of delta, found none")
         grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in deltas]
         space = posterior.space
-        relaxation = Relaxation(posterior.log_probabilities(), variance=len(space.operations))
+        relaxation = Relaxation(posterior.log_probabilities().to(self.device), variance=len(space.operations))
 
         def draw(positions: list[int]) -> list[tuple[Architecture, ...]]:
             particles = sample_svgd_rd(
                 relaxation.log_density,
-                torch.randn(len(positions), size, relaxation.dims, generator=generator),
-                delta=torch.tensor([grid[i][1] for i in positions]),
+                torch.randn(len(positions), size, relaxation.dims, generator=generator).to(self.device),
+                delta=torch.tensor([grid[i][1] for i in positions], device=self.device),
                 steps=self.steps,
                 step_size=self.step_size,
                 momentum=self.momentum,

@@ -7,7 +7,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +72,8 @@ class ChoiceCell(nn.Module):
         edge hands its input on unchanged.
         """
         if self.compiled and self.training:
-            return _compiled_path()(self, inputs, live_cell, drop)
+            states: list[Tensor | None] = compiled(ChoiceCell._path)(self, inputs, live_cell, drop)
+            return states
         return self._path(inputs, live_cell, drop)
 
     def _path(self, inputs: list[Tensor], live_cell: Cell, drop: Tensor | None) -> list[Tensor | None]:
@@ -140,10 +141,10 @@ class ChoiceCell(nn.Module):
 
 
 @functools.cache
-def _compiled_path() -> Callable[..., list[Tensor | None]]:
-    # Every shape of cell of every member is one version of the same function.
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A cell's function as torch.compile makes it: every shape of cell of every member is one version of it."""
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
-    return torch.compile(ChoiceCell._path, dynamic=False)
+    return torch.compile(function, dynamic=False)
 
 
 def sum_in_order(values: list[Tensor]) -> Tensor:

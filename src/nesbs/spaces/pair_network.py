@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs.errors import NesbsError
-from nesbs.spaces.architecture import Architecture
-from nesbs.spaces.network import ChoiceCell, Edges, PathNetwork, Stem, Wire, Wiring
+from nesbs.spaces.architecture import Architecture, Cell
+from nesbs.spaces.network import ChoiceCell, Edges, PathNetwork, Stem, Wire, Wiring, compiled
 from nesbs.spaces.operations import FactorizedReduce, Norm, Normalise, ReluConvNorm
 from nesbs.spaces.sharing import Shared, combine
 
@@ -58,6 +58,21 @@ class PairCell(ChoiceCell):
             else ReluConvNorm(before_last, width, 1, 1, norm)
         )
         self.second = ReluConvNorm(last, width, 1, 1, norm)
+
+    def output(self, before_last: Tensor, last: Tensor, live_cell: Cell, drop: Tensor | None = None) -> Tensor:
+        """The nodes side by side for one choice, from the outputs of the two cells before; `drop` as in `path`."""
+        if self.compiled and self.training:
+            out: Tensor = compiled(PairCell._output)(self, before_last, last, live_cell, drop)
+            return out
+        return self._output(before_last, last, live_cell, drop)
+
+    def _output(self, before_last: Tensor, last: Tensor, live_cell: Cell, drop: Tensor | None) -> Tensor:
+        return _side_by_side(self._path([self.first(before_last), self.second(last)], live_cell, drop))
+
+
+def _side_by_side(states: list[Tensor | None]) -> Tensor:
+    """The nodes of a cell as one tensor, without its two inputs."""
+    return torch.cat([state for state in states[2:] if state is not None], 1)
 
 
 class ImageNetStem(nn.Module):
@@ -158,10 +173,10 @@ class PairNetwork(PathNetwork):
         """Run one path; the logits, and the auxiliary tower's where there is one."""
         live = self.space.live(architecture)
 
-        def states(position: int, cell: PairCell, inputs: list[Tensor]) -> list[Tensor | None]:
-            return cell.path(inputs, live[int(cell.reduces)], None if drop is None else drop[position])
+        def output(position: int, cell: PairCell, before_last: Tensor, last: Tensor) -> Tensor:
+            return cell.output(before_last, last, live[int(cell.reduces)], None if drop is None else drop[position])
 
-        return self._run(images, states)
+        return self._run(images, output)
 
     def classify(self, state: Tensor) -> Tensor:
         """Global pooling, the linear head."""
@@ -203,19 +218,22 @@ class PairNetwork(PathNetwork):
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
         operations = self.space.operations
-        return self._run(images, lambda _, cell, inputs: cell.mixture(inputs, gates[int(cell.reduces)], operations))[0]
+
+        def output(_: int, cell: PairCell, before_last: Tensor, last: Tensor) -> Tensor:
+            inputs = [cell.first(before_last), cell.second(last)]
+            return _side_by_side(cell.mixture(inputs, gates[int(cell.reduces)], operations))
+
+        return self._run(images, output)[0]
 
     def _run(
-        self, images: Tensor, states: Callable[[int, PairCell, list[Tensor]], list[Tensor | None]]
+        self, images: Tensor, output: Callable[[int, PairCell, Tensor, Tensor], Tensor]
     ) -> tuple[Tensor, Tensor | None]:
         stem = self.stem(self.normalise(images))
         before_last, last = stem if isinstance(stem, tuple) else (stem, stem)
         auxiliary: Tensor | None = None
         for position, cell in enumerate(self.cells):
             assert isinstance(cell, PairCell)
-            inputs = [cell.first(before_last), cell.second(last)]
-            nodes = [state for state in states(position, cell, inputs)[2:] if state is not None]
-            before_last, last = last, torch.cat(nodes, 1)
+            before_last, last = last, output(position, cell, before_last, last)
             if position == self.tower_after and self.auxiliary is not None and self.training:
                 auxiliary = self.auxiliary(last)
         return self.classify(last), auxiliary
