@@ -144,3 +144,14 @@ def test_the_speed_pages_figures_are_those_of_the_record():
         lines.append(f"| {row['name']} | {ours:.2f} | {plain:.2f} | {row['ratio']:.1f} |")
     page = (ROOT / "docs" / "speed.md").read_text()
     assert re.search(r"<!-- speed table -->\n(.*?)\n<!-- end -->", page, re.S)[1] == "\n".join(lines)
+
+
+def test_the_ranking_pages_figures_are_those_of_the_record():
+    results = json.loads((ROOT / "results" / "benchmarks" / "estimators.json").read_text())["results"]
+    lines = ["| | bias | deviation | cosine |", "| --- | --- | --- | --- |"]
+    for place, rows in results.items():
+        for row in rows:
+            figures = " | ".join(f"{row[key]:.2f}" for key in ("bias", "deviation", "cosine"))
+            lines.append(f"| {place}: {row['name']} | {figures} |")
+    page = (ROOT / "docs" / "ranking.md").read_text()
+    assert re.search(r"<!-- estimators table -->\n(.*?)\n<!-- end -->", page, re.S)[1] == "\n".join(lines)
