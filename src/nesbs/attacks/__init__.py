@@ -19,6 +19,7 @@ from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.gradient import held_still, loss_gradient
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
+from nesbs.attacks.sanity import Check, sanity_attacks, sanity_checks
 from nesbs.attacks.settings import AttackSettings
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "AttackSettings",
     "AutoAttack",
     "CarliniWagner",
+    "Check",
     "Clean",
     "Defence",
     "Fgsm",
@@ -41,5 +43,7 @@ __all__ = [
     "get_attack",
     "held_still",
     "loss_gradient",
+    "sanity_attacks",
+    "sanity_checks",
     "sources",
 ]
