@@ -21,6 +21,7 @@ from torch import Tensor
 
 from nesbs import files, rng
 from nesbs.attacks import (
+    PAPER,
     AttackSettings,
     AutoAttack,
     CarliniWagner,
@@ -71,11 +72,12 @@ def measure_robustness(run: Run, chosen: AttackSettings) -> dict[str, Any]:
     if run.recipe.evaluation.uniform:
         ensembles["uniform"] = run.uniform()
     works = [_Work(run, name, ensemble, split, names, chosen) for name, ensemble in ensembles.items()]
+    path = run.folder / FILE
+    kept = files.read_mapping(path) if path.is_file() else {}
     with run.stage("attack", sum(work.total for work in works)) as stage:
         value = {
             "data": run.data.name,
             "measured_on": run.recipe.evaluation.images,
-            "images": len(split),
             "seed": run.recipe.seed,
             "settings": {name: chosen.attack(name).model_dump(mode="json") for name in names},
             "skipped": skipped,
@@ -84,8 +86,28 @@ def measure_robustness(run: Run, chosen: AttackSettings) -> dict[str, Any]:
         for work in works:
             value[work.name] = work.measured(stage, done)
             done += work.total
-        files.write_json(run.folder / FILE, value)
+        value = _beside(kept, value)
+        files.write_json(path, value)
     return value
+
+
+def _beside(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """What was measured before beside what is new; the same attack's earlier answer gives way.
+
+    >>> _beside({"settings": {"cw": 1}}, {"settings": {"fgsm": 2}, "seed": 0})
+    {'settings': {'fgsm': 2, 'cw': 1}, 'seed': 0}
+    """
+    merged = dict(new)
+    for key, value in new.items():
+        earlier = kept.get(key)
+        if key in ("settings", "attacks", "pictures") and isinstance(earlier, dict):
+            both = {**earlier, **value}
+            merged[key] = {name: both[name] for name in PAPER if name in both}
+        elif key in ("ensemble", "uniform") and isinstance(earlier, dict):
+            merged[key] = _beside(earlier, value)
+        elif key == "closer" and value is None:
+            merged[key] = earlier
+    return merged
 
 
 def drawn(split: Split, images: int | None, *, seed: int) -> Split:

@@ -20,10 +20,11 @@ from nesbs.attacks.gradient import held_still, loss_gradient
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
 from nesbs.attacks.sanity import Check, sanity_attacks, sanity_checks
-from nesbs.attacks.settings import AttackSettings
+from nesbs.attacks.settings import PAPER, AttackSettings
 
 __all__ = [
     "ATTACKS",
+    "PAPER",
     "Attack",
     "AttackSettings",
     "AutoAttack",

@@ -33,8 +33,11 @@ class AutoAttack(Settings):
         there are as many. With three classes or fewer its targeted loss does not exist and APGD-T is left out.
         """
         library = autoattack_library()
-        with torch.no_grad():
-            classes = model(images[:1]).shape[1]
+        with torch.enable_grad():
+            logits = model(images[:1].detach().requires_grad_())
+        if not logits.requires_grad:  # nothing reaches the output: there is nothing to change, and no gradient
+            return images.clone()
+        classes = logits.shape[1]
         seed = 0 if generator is None else generator.initial_seed() % 2**31
         small = classes <= 3
         choice: dict[str, Any] = {"version": self.version}

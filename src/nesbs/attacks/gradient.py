@@ -17,13 +17,17 @@ Extra = TypeVar("Extra")
 def differentiate(function: Callable[[Tensor], tuple[Tensor, Extra]], point: Tensor) -> tuple[Tensor, Extra]:
     """The gradient at `point` of the first thing a function returns, a single number, and the second as it is.
 
+    A number that does not depend on the point has gradient zero: so do networks in which nothing reaches the output.
+
     >>> differentiate(lambda x: ((x**2).sum(), "kept"), torch.tensor([1.0, 3.0]))
     (tensor([2., 6.]), 'kept')
     """
     with torch.enable_grad():
         point = point.detach().requires_grad_()
         value, extra = function(point)
-        [gradient] = torch.autograd.grad(value, point)
+        if not value.requires_grad:
+            return torch.zeros_like(point), extra
+        [gradient] = torch.autograd.grad(value, point, allow_unused=True, materialize_grads=True)
     return gradient, extra
 
 

@@ -23,7 +23,6 @@ def attacks(record: Record) -> dict[str, Any] | None:
     if not parts:
         return None
     return {
-        "images": record.get("images"),
         "kind": "test images" if record.get("measured_on", "test") == "test" else "held-out training images",
         "skipped": [str(why) for why in mapping(record.get("skipped")).values()],
         "settings": settings_in_words(mapping(record.get("settings"))),
@@ -93,6 +92,7 @@ def _row(name: str, attack: str, entry: Record) -> dict[str, Any]:
     return {
         "ensemble": name,
         "attack": NAMES.get(attack, attack),
+        "images": entry.get("images"),
         "clean_member": _mean(members),
         "clean": clean.get("ensemble"),
         "attacked": with_deviation(entry.get("attack"), entry.get("attack_std")),
@@ -145,8 +145,8 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
     shown = [(name, attacks(record)) for name, record in records]
     wide = max([24, *(len(name) + 1 for name, _ in shown)]) if len(shown) > 1 else 25
     lines = [
-        f"{'accuracy in %':<{wide}}{'attack':<12}{'clean member':>13}{'clean':>9}{'Attack':>16}{'Defence':>16}"
-        f"{'adaptive':>10}{'success':>9}{'L2':>8}"
+        f"{'accuracy in %':<{wide}}{'attack':<11}{'images':>7}{'clean member':>13}{'clean':>9}{'Attack':>16}"
+        f"{'Defence':>16}{'adaptive':>10}{'success':>9}{'L2':>8}"
     ]
     notes: list[str] = []
     for name, part in shown:
@@ -160,12 +160,12 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
             spread = [_bare(row[key]) for key in ("attacked", "defended")]
             last = [_bare(words.percent(row[key])) for key in ("adaptive", "success")]
             lines.append(
-                f"{label:<{wide}}{row['attack']:<12}{cells[0]:>13}{cells[1]:>9}{spread[0]:>16}{spread[1]:>16}"
+                f"{label:<{wide}}{row['attack']:<11}{words.count(row['images']):>7}{cells[0]:>13}{cells[1]:>9}{spread[0]:>16}{spread[1]:>16}"
                 f"{last[0]:>10}{last[1]:>9}{words.decimal(row['l2'], 3):>8}"
             )
         doubts = [check for one in part["parts"] for check in one["sanity"] if not check["passed"]]
         checked = sum(len(one["sanity"]) for one in part["parts"])
-        notes += [part["meaning"], f"{words.count(part['images'])} {part['kind']}"]
+        notes += [f"measured on {part['kind']}. {part['meaning']}"]
         if checked:
             notes.append(f"sanity checks passed: {checked - len(doubts)} of {checked}")
         notes += [f"not passed: {check['question']} {_figures(check['figures'])}" for check in doubts]
