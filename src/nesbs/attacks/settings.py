@@ -24,7 +24,7 @@ class AttackSettings(Settings):
         (0.002, 0.005, 0.01, 0.02, 0.05, 0.1), description="of the curves; none leaves the closer look out"
     )
     closer: int = Field(200, ge=1, description="images of the closer look: curves over ε and sanity checks")
-    pictures: int = Field(4, ge=0, le=20, description="images that the report shows of each attack")
+    pictures: int = Field(3, ge=0, le=20, description="images that the report shows of each attack")
     fgsm: Fgsm = Fgsm()
     pgd: Pgd = Pgd()
     cw: CarliniWagner = CarliniWagner()

@@ -11,7 +11,7 @@ from nesbs.report.reading import Record, mapping, sequence
 
 NAMES = {"fgsm": "FGSM", "pgd": "PGD", "cw": "CW", "autoattack": "AutoAttack"}
 ENSEMBLES = {"ensemble": "Ensemble", "uniform": "Uniform-random ensemble"}
-SERIES = (("member attacked", "attack"), ("ensemble defends", "defence"), ("ensemble attacked", "adaptive"))
+SERIES = (("Attack", "attack"), ("Defence", "defence"), ("adaptive", "adaptive"))
 BASE64 = re.compile(r"[A-Za-z0-9+/]+=*")
 
 
@@ -174,7 +174,7 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
 
 
 def _figures(figures: Sequence[tuple[str, Any]]) -> str:
-    return "(" + ", ".join(f"{name} {words.percent(share)}" for name, share in figures) + ")"
+    return "(" + ", ".join(f"{name}: {words.percent(share)}" for name, share in figures) + ")"
 
 
 def _bare(text: str) -> str:
