@@ -259,12 +259,17 @@ def test_autoattack_is_the_librarys(trained):
     network, images, labels = network.float(), images[:30].float(), labels[:30]
     theirs = library.AutoAttack(network, norm="Linf", eps=0.2, version="standard", seed=7)
     expected, _ = theirs.run_standard_evaluation(images, labels, batch_size=30)
-    tracer, state = sys.gettrace(), torch.get_rng_state()
-    found = AutoAttack(epsilon=0.2).perturb(network, images, labels, generator=torch.Generator().manual_seed(7))
-    network.double()
+    state, earlier, tracer = torch.get_rng_state(), sys.gettrace(), lambda *_: None
+    sys.settrace(tracer)  # as a debugger or a measure of coverage does
+    try:
+        found = AutoAttack(epsilon=0.2).perturb(network, images, labels, generator=torch.Generator().manual_seed(7))
+        left = sys.gettrace()
+    finally:
+        sys.settrace(earlier)
+        network.double()
     assert torch.equal(found, expected)
     assert not torch.equal(found, images)
-    assert sys.gettrace() is tracer
+    assert left is tracer
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -280,6 +285,17 @@ def test_without_the_library_autoattack_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyautoattack", None)
     with pytest.raises(NesbsError, match=r"autoattack needs pyautoattack: pip install 'nesbs\[robust\]'"):
         AutoAttack().perturb(lambda images: images, torch.zeros(1, 1, 2, 2), torch.zeros(1, dtype=torch.long))
+
+
+def test_a_network_that_does_not_look_cannot_be_attacked():
+    def blind(images):  # as an architecture in which nothing reaches the output
+        return torch.tensor([[1.0, 0.0]]).expand(len(images), 2)
+
+    images, labels = torch.rand(3, 1, 4, 4), torch.tensor([0, 1, 0])
+    for attack in (Fgsm(), Pgd(steps=2), CarliniWagner(steps=2), AutoAttack()):
+        if attack.name == "autoattack":
+            pytest.importorskip("pyautoattack")
+        assert torch.equal(attack.perturb(blind, images, labels), images)
 
 
 def test_a_network_is_held_still_and_let_go():
