@@ -18,6 +18,7 @@ from nesbs.config import load_recipe
 from nesbs.report import Records, attacks_as_text, load_records, render
 from nesbs.robustness import attack_settings, drawn
 from nesbs.runs import Run
+from nesbs.settings import keys
 
 QUICK = ["--images", "30", "--set", "pgd.steps=4", "--set", "cw.steps=5", "--set", "epsilons=[0.01, 0.1]"]
 QUICK += ["--set", "closer=20", "--set", "fgsm.epsilon=0.1", "--attacks", "fgsm,pgd,cw"]
@@ -234,7 +235,15 @@ def test_a_strange_record_does_no_harm(attacked):
         assert attacks_as_text([("run", strange)]).startswith("accuracy in %")
 
 
+def test_the_help_names_every_setting(capsys):
+    assert call("attack", "--help") == 0
+    text = capsys.readouterr().out
+    for key in keys(AttackSettings):
+        assert key in text, key
+
+
 def test_settings_from_options():
+    assert attack_settings(None, None, ["epsilons=0.1"]).epsilons == (0.1,)
     chosen = attack_settings(None, None, ["cw.rule=bisect", "epsilons=[0.2, 0.1]"])
     assert chosen.attacks == ("fgsm", "pgd", "cw", "autoattack")
     assert (chosen.cw.rule, chosen.epsilons) == ("bisect", (0.1, 0.2))

@@ -251,8 +251,15 @@ def attack(
     Several runs, such as a rival's, come into one table. The same command goes on where it stopped.
 
     \b
-    --set pgd.steps=100: a setting of an attack.
-    --set epsilons=[]: no curves and no checks.
+    --set pgd.steps=100: a setting of an attack; there are
+      fgsm.epsilon autoattack.epsilon autoattack.version
+      pgd.epsilon pgd.step_size pgd.steps pgd.random_start
+      cw.rule cw.search_steps cw.c_low cw.c_high cw.steps
+      cw.learning_rate cw.confidence
+    --set epsilons=[0.01, 0.1]: of the curves; [] leaves curves and checks out.
+    --set closer=500: images of the curves and the checks.
+    --set batch_size=1000: images at once.
+    --set pictures=5: images shown of each attack.
     """
     settings = attack_settings(attacks, images, changes or [])
     found = []

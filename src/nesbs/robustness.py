@@ -1,4 +1,4 @@
-"""`nesbs attack`: the whole experiment of the paper's sec. 5.3 on a trained run (`attacks.json`).
+"""`nesbs attack`: the whole experiment of the paper's sec. 4.2 and app. B.6 on a trained run (`attacks.json`).
 
 Every network attacked by every attack is a file in `attacks/` when it is done, so that a killed command goes on; the
 record is put together from them and holds no time, path or version.

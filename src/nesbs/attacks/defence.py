@@ -1,4 +1,4 @@
-"""Attack one, defend with all (paper, sec. 5.3): each member is attacked in turn, the ensemble answers.
+"""Attack one, defend with all (paper, sec. 4.2 and app. B.6): each member is attacked in turn, the ensemble answers.
 
 Beside it the honest figure: an attack on the ensemble's own answer.
 """

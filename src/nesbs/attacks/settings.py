@@ -11,7 +11,7 @@ from nesbs.attacks.pgd import Pgd
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.settings import Settings
 
-PAPER = ("fgsm", "pgd", "cw", "autoattack")  # sec. 5.3
+PAPER = ("fgsm", "pgd", "cw", "autoattack")  # app. B.6
 
 
 class AttackSettings(Settings):
@@ -42,6 +42,12 @@ class AttackSettings(Settings):
             if name not in PAPER:
                 raise NesbsError(f"unknown attack {name}: {did_you_mean(name, PAPER)}")
         return [name for name in PAPER if name in names]
+
+    @field_validator("epsilons", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        """A single number is a list of one."""
+        return [value] if isinstance(value, int | float) else value
 
     @field_validator("epsilons")
     @classmethod
