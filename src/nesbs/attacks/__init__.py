@@ -19,12 +19,14 @@ from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.gradient import held_still, loss_gradient
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
+from nesbs.attacks.pictures import Album
 from nesbs.attacks.sanity import Check, sanity_attacks, sanity_checks
 from nesbs.attacks.settings import PAPER, AttackSettings
 
 __all__ = [
     "ATTACKS",
     "PAPER",
+    "Album",
     "Attack",
     "AttackSettings",
     "AutoAttack",
