@@ -5,6 +5,7 @@
 15625
 """
 
+from nesbs.attacks import AutoAttack, CarliniWagner, Defence, Fgsm, Pgd, attack_then_defend
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Selection, search, train_ensemble
 from nesbs.errors import NesbsError
@@ -17,11 +18,16 @@ from nesbs.version import __version__
 
 __all__ = [
     "Architecture",
+    "AutoAttack",
+    "CarliniWagner",
     "Dataset",
+    "Defence",
     "Ensemble",
     "Estimator",
+    "Fgsm",
     "MonteCarlo",
     "NesbsError",
+    "Pgd",
     "Posterior",
     "Scores",
     "Selection",
@@ -31,6 +37,7 @@ __all__ = [
     "SvgdRd",
     "Uniform",
     "__version__",
+    "attack_then_defend",
     "darts",
     "evaluate",
     "fit_posterior",

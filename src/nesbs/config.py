@@ -85,8 +85,8 @@ def _changed(values: dict[str, Any], changes: Iterable[str], top: Mapping[str, A
     return Recipe.of(values)
 
 
-def apply_changes(values: dict[str, Any], changes: Iterable[str]) -> None:
-    """Put `section.name=value` changes, as `--set` takes them, into a recipe's mapping.
+def apply_changes(values: dict[str, Any], changes: Iterable[str], settings: type[Settings] | None = None) -> None:
+    """Put `section.name=value` changes, as `--set` takes them, into a mapping of settings: a recipe's or others.
 
     >>> values = {"data": {"name": "cifar10"}}
     >>> apply_changes(values, ["data.size=24"])
@@ -97,7 +97,7 @@ def apply_changes(values: dict[str, Any], changes: Iterable[str]) -> None:
         key, equals, text = change.partition("=")
         if not equals:
             raise NesbsError(f"--set takes section.name=value, found {change!r}")
-        _put(values, key.strip(), _value(key.strip(), text, change))
+        _put(values, key.strip(), _value(key.strip(), text, change), keys(settings or Recipe))
 
 
 def training_recipe(
@@ -197,8 +197,7 @@ def _value(key: str, text: str, change: str) -> Any:
         raise NesbsError(f"--set {change}: the value is not valid YAML") from None
 
 
-def _put(values: dict[str, Any], key: str, value: Any) -> None:
-    known = keys(Recipe)
+def _put(values: dict[str, Any], key: str, value: Any, known: Sequence[str]) -> None:
     if key not in known:
         raise NesbsError(f"unknown setting {key}: {did_you_mean(key, known)}")
     section, dot, name = key.partition(".")

@@ -4,6 +4,7 @@ Also parts of it on their own: an architecture's cells as an SVG file (`draw_cel
 (`cells_as_text`), the measures as text (`scores_as_text`).
 """
 
+from nesbs.report.attacks import attacks_as_text
 from nesbs.report.documents import cells_as_text, draw_cells
 from nesbs.report.page import Records, load_records, render, write_report
 from nesbs.report.quality import quality_as_text
@@ -11,6 +12,7 @@ from nesbs.report.table import scores_as_text
 
 __all__ = [
     "Records",
+    "attacks_as_text",
     "cells_as_text",
     "draw_cells",
     "load_records",

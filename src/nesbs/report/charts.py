@@ -59,14 +59,25 @@ def bars(title: str, axis: str, rows: Sequence[tuple[str, float, bool]]) -> Mark
     return markup(root)
 
 
-def lines(title: str, x_name: str, y_name: str, series: Sequence[tuple[str, Sequence[float]]]) -> Markup:
-    """Values over steps counted from 1, one line a series; a legend below where there are several."""
+def lines(
+    title: str,
+    x_name: str,
+    y_name: str,
+    series: Sequence[tuple[str, Sequence[float]]],
+    names: Sequence[str] | None = None,
+) -> Markup:
+    """Values over steps counted from 1, one line a series; a legend below where there are several.
+
+    `names`, one a step, stand at the steps in place of their numbers.
+    """
     legend = -(-len(series) // 2) * 18 if len(series) > 1 else 0
     root = svg(title, (0, 0, WIDTH, BASE + 40 + legend), "chart")
     steps = max((len(values) for _, values in series), default=1)
     known = [value for _, values in series for value in values if words.is_number(value)] or [0.0]
     marks = sorted({1.0, float(steps)} | {t for t in ticks(1, steps) if t.is_integer() and 1 < t < 0.94 * steps})
-    place = _axes(root, (x_name, y_name), (1, steps), _with_room(known), marks)
+    if names is not None:
+        marks = [float(step) for step in range(1, steps + 1)]
+    place = _axes(root, (x_name, y_name), (1, steps), _with_room(known), marks, names)
     for index, (name, values) in enumerate(series):
         style, dash = f"line series{index % len(DASHES)}", DASHES[index % len(DASHES)]
         points = [place(step, value) for step, value in thinned(values)]
@@ -115,9 +126,17 @@ def _with_room(values: Sequence[float]) -> Range:
 
 
 def _axes(
-    root: ET.Element, names: tuple[str, str], across: Range, up: Range, marks: Sequence[float]
+    root: ET.Element,
+    names: tuple[str, str],
+    across: Range,
+    up: Range,
+    marks: Sequence[float],
+    called: Sequence[str] | None = None,
 ) -> Callable[[float, float], tuple[float, float]]:
-    """Draw two axes with `marks` on the first; the function returned says where a point lies on the page."""
+    """Draw two axes with `marks` on the first, or what they are `called`.
+
+    The function returned says where a point lies on the page.
+    """
     end = WIDTH - RIGHT
 
     def place(x: float, y: float) -> tuple[float, float]:
@@ -129,8 +148,8 @@ def _axes(
         y = place(across[0], tick)[1]
         shape(root, "line", css="gridline", x1=LEFT, x2=end, y1=y, y2=y)
         shape(root, "text", words.short(tick), x=LEFT - 6, y=y + 4, text_anchor="end")
-    for tick in marks:
-        shape(root, "text", words.short(tick), x=place(tick, up[0])[0], y=BASE + 16, text_anchor="middle")
+    for tick, name in zip(marks, called or map(words.short, marks), strict=True):
+        shape(root, "text", name, x=place(tick, up[0])[0], y=BASE + 16, text_anchor="middle")
     shape(root, "path", css="axis", d=f"M{LEFT},{TOP}V{BASE}H{end}")
     shape(root, "text", names[1], css="name", x=4, y=14)
     shape(root, "text", names[0], css="name", x=(LEFT + end) / 2, y=BASE + 32, text_anchor="middle")

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from nesbs.report import cells, words
+from nesbs.report.attacks import attacks
 from nesbs.report.choice import chosen_cells, rounds, used_operations
 from nesbs.report.heatmaps import posterior_tables
 from nesbs.report.parts import calibration, corruptions, human, not_asked, unseen
@@ -24,6 +25,7 @@ def context(
     selection: Record,
     metrics: Record,
     estimates: Record | None = None,
+    attacked: Record | None = None,
 ) -> dict[str, Any]:
     """Everything on the page; an empty record stands for a missing file."""
     stages = mapping(record.get("stages"))
@@ -43,6 +45,7 @@ def context(
     return {
         "given": given,
         "quality": quality(estimates or {}),
+        "attacks": attacks(attacked or {}),
         "names": {key: str(name) for key, name in names.items() if name},
         "missing": missing(recipe, record, posterior, selection, metrics, uniform_wanted),
         "headline": headline(metrics),

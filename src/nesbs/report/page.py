@@ -27,6 +27,7 @@ class Records:
     selection: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
     quality: Mapping[str, Any] | None = None
+    attacks: Mapping[str, Any] | None = None
 
 
 def load_records(folder: Path) -> Records:
@@ -34,7 +35,10 @@ def load_records(folder: Path) -> Records:
     recipe = folder / "recipe.yaml"
     records = Records(
         parse_yaml(files.read_text(recipe), str(recipe)) if recipe.is_file() else None,
-        *(_read(folder / f"{name}.json") for name in ("record", "posterior", "selection", "metrics", "quality")),
+        *(
+            _read(folder / f"{name}.json")
+            for name in ("record", "posterior", "selection", "metrics", "quality", "attacks")
+        ),
     )
     if records == Records():
         raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
@@ -54,6 +58,7 @@ def render(records: Records) -> str:
                 records.selection or {},
                 records.metrics or {},
                 records.quality or {},
+                records.attacks or {},
             )
         )
     )

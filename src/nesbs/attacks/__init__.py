@@ -1,0 +1,52 @@
+"""Adversarial attacks, and the defence of an ensemble of which the attacker knows one member."""
+
+from nesbs.attacks.autoattack import AutoAttack, autoattack_library
+from nesbs.attacks.carlini_wagner import CarliniWagner
+from nesbs.attacks.defence import (
+    ATTACKS,
+    Attack,
+    Clean,
+    Defence,
+    Round,
+    Seen,
+    attack_round,
+    attack_then_defend,
+    clean_accuracy,
+    get_attack,
+    sources,
+)
+from nesbs.attacks.fgsm import Fgsm
+from nesbs.attacks.gradient import held_still, loss_gradient
+from nesbs.attacks.noise import Noise
+from nesbs.attacks.pgd import Pgd
+from nesbs.attacks.pictures import Album
+from nesbs.attacks.sanity import Check, sanity_attacks, sanity_checks
+from nesbs.attacks.settings import PAPER, AttackSettings
+
+__all__ = [
+    "ATTACKS",
+    "PAPER",
+    "Album",
+    "Attack",
+    "AttackSettings",
+    "AutoAttack",
+    "CarliniWagner",
+    "Check",
+    "Clean",
+    "Defence",
+    "Fgsm",
+    "Noise",
+    "Pgd",
+    "Round",
+    "Seen",
+    "attack_round",
+    "attack_then_defend",
+    "autoattack_library",
+    "clean_accuracy",
+    "get_attack",
+    "held_still",
+    "loss_gradient",
+    "sanity_attacks",
+    "sanity_checks",
+    "sources",
+]

@@ -1,0 +1,67 @@
+"""AutoAttack, four attacks in a row without settings to tune (Croce & Hein, 2020), through the package pyautoattack."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from nesbs.attacks.gradient import Model
+from nesbs.errors import NesbsError
+from nesbs.settings import Settings
+
+TARGETS = 9  # classes that the library's targeted attacks aim at
+
+
+class AutoAttack(Settings):
+    """Its standard version under the L∞ norm; an image on which it fails stays clean."""
+
+    name: ClassVar[str] = "autoattack"
+
+    epsilon: float = Field(0.01, gt=0, le=1, description="largest change of a pixel; as for the other attacks")
+    version: Literal["standard", "plus", "rand"] = Field("standard", description="paper: standard")
+
+    def perturb(
+        self, model: Model, images: Tensor, labels: Tensor, *, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Images (batch, channels, height, width) in [0, 1], changed against labels (batch,).
+
+        The library seeds itself; the seed is that of `generator`, 0 without one. It aims at nine other classes where
+        there are as many. With three classes or fewer its targeted loss does not exist and APGD-T is left out.
+        """
+        library = autoattack_library()
+        with torch.enable_grad():
+            logits = model(images[:1].detach().requires_grad_())
+        if not logits.requires_grad:  # nothing reaches the output: there is nothing to change, and no gradient
+            return images.clone()
+        classes = logits.shape[1]
+        seed = 0 if generator is None else generator.initial_seed() % 2**31
+        small = classes <= 3
+        choice: dict[str, Any] = {"version": self.version}
+        if small:
+            choice = {"version": "custom", "attacks": ["apgd-ce", "fab-t", "square"]}
+        attack = library.AutoAttack(
+            model, norm="Linf", eps=self.epsilon, seed=seed, device=str(images.device), **choice
+        )
+        for aimed in (attack.apgd_targeted, attack.fab):
+            aimed.n_target_classes = min(TARGETS, classes - 1)
+        tracer = sys.gettrace()  # the library takes it away
+        devices = [images.device] if images.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):  # the library seeds torch for everybody
+            try:
+                perturbed, _ = attack.run_standard_evaluation(images, labels, batch_size=len(images))
+            finally:
+                sys.settrace(tracer)
+        return torch.as_tensor(perturbed).detach()
+
+
+def autoattack_library() -> Any:
+    """The package behind AutoAttack; without it a `NesbsError` that says how to get it."""
+    try:
+        import pyautoattack
+    except ImportError:
+        raise NesbsError("autoattack needs pyautoattack: pip install 'nesbs[robust]'") from None
+    return pyautoattack

@@ -1,0 +1,54 @@
+"""Forward and backward in one place: gradients with respect to images, and networks held still meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Model = Callable[[Tensor], Tensor]  # images (batch, channels, height, width) in [0, 1] to logits (batch, classes)
+Extra = TypeVar("Extra")
+
+
+def differentiate(function: Callable[[Tensor], tuple[Tensor, Extra]], point: Tensor) -> tuple[Tensor, Extra]:
+    """The gradient at `point` of the first thing a function returns, a single number, and the second as it is.
+
+    A number that does not depend on the point has gradient zero: so do networks in which nothing reaches the output.
+
+    >>> differentiate(lambda x: ((x**2).sum(), "kept"), torch.tensor([1.0, 3.0]))
+    (tensor([2., 6.]), 'kept')
+    """
+    with torch.enable_grad():
+        point = point.detach().requires_grad_()
+        value, extra = function(point)
+        if not value.requires_grad:
+            return torch.zeros_like(point), extra
+        [gradient] = torch.autograd.grad(value, point, allow_unused=True, materialize_grads=True)
+    return gradient, extra
+
+
+def loss_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
+    """Where the cross-entropy rises, (batch, channels, height, width).
+
+    The loss is summed over the batch, so that an image's gradient does not depend on what else is in its batch.
+    """
+    return differentiate(lambda x: (F.cross_entropy(model(x), labels, reduction="sum"), None), images)[0]
+
+
+@contextlib.contextmanager
+def held_still(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode, so that BatchNorm keeps its statistics, and no gradient for any parameter; undone at the end."""
+    modes = [(module, module.training) for module in network.modules()]
+    wanted = [(parameter, parameter.requires_grad) for parameter in network.parameters()]
+    network.eval().requires_grad_(False)
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for parameter, requires in wanted:
+            parameter.requires_grad_(requires)

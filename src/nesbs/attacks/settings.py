@@ -1,0 +1,66 @@
+"""What `nesbs attack` does: which attacks, on how many images, and a closer look at fewer."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from nesbs.attacks.autoattack import AutoAttack
+from nesbs.attacks.carlini_wagner import CarliniWagner
+from nesbs.attacks.fgsm import Fgsm
+from nesbs.attacks.pgd import Pgd
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.settings import Settings
+
+PAPER = ("fgsm", "pgd", "cw", "autoattack")  # app. B.6
+
+
+class AttackSettings(Settings):
+    """Settings of `nesbs attack`; those of an attack are a section of its name."""
+
+    attacks: tuple[str, ...] = Field(PAPER, min_length=1, description=f"some of {', '.join(PAPER)}")
+    images: int | None = Field(None, ge=1, description="so many test images, drawn by the seed; by default all")
+    batch_size: int = Field(250, ge=1)
+    epsilons: tuple[float, ...] = Field(
+        (0.002, 0.005, 0.01, 0.02, 0.05, 0.1), description="of the curves; none leaves the closer look out"
+    )
+    closer: int = Field(200, ge=1, description="images of the closer look: curves over ε and sanity checks")
+    pictures: int = Field(3, ge=0, le=20, description="images that the report shows of each attack")
+    fgsm: Fgsm = Fgsm()
+    pgd: Pgd = Pgd()
+    cw: CarliniWagner = CarliniWagner()
+    autoattack: AutoAttack = AutoAttack()
+
+    @field_validator("attacks", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        """A single string is names with commas between."""
+        names = value.split(",") if isinstance(value, str) else value
+        if not isinstance(names, list | tuple):
+            return value
+        names = [str(name).strip() for name in names]
+        for name in names:
+            if name not in PAPER:
+                raise NesbsError(f"unknown attack {name}: {did_you_mean(name, PAPER)}")
+        return [name for name in PAPER if name in names]
+
+    @field_validator("epsilons", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        """A single number is a list of one."""
+        return [value] if isinstance(value, int | float) else value
+
+    @field_validator("epsilons")
+    @classmethod
+    def _sizes(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < epsilon <= 1 for epsilon in value):
+            raise ValueError("every ε lies above 0 and is at most 1")
+        return tuple(sorted(set(value)))
+
+    def attack(self, name: str) -> Fgsm | Pgd | CarliniWagner | AutoAttack:
+        """An attack with its settings.
+
+        >>> AttackSettings(pgd=Pgd(steps=5)).attack("pgd").steps
+        5
+        """
+        chosen: Fgsm | Pgd | CarliniWagner | AutoAttack = getattr(self, name)
+        return chosen
