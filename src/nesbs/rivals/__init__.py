@@ -1,5 +1,29 @@
 """Rivals of the method, each in a file of its own that reads like its paper."""
 
 from nesbs.rivals.best_response import Discrepancy, best_response, discrepancy
+from nesbs.rivals.deep import deep
+from nesbs.rivals.mc_droppath import mc_droppath
+from nesbs.rivals.nes_re import evolve, mutate, nes_re
+from nesbs.rivals.nes_rs import nes_rs
+from nesbs.rivals.pools import uniform_pool
+from nesbs.rivals.settings import RivalSettings
+from nesbs.rivals.single_best import single_best
+from nesbs.rivals.snapshot import snapshot
+from nesbs.rivals.urs import urs
 
-__all__ = ["Discrepancy", "best_response", "discrepancy"]
+__all__ = [
+    "Discrepancy",
+    "RivalSettings",
+    "best_response",
+    "deep",
+    "discrepancy",
+    "evolve",
+    "mc_droppath",
+    "mutate",
+    "nes_re",
+    "nes_rs",
+    "single_best",
+    "snapshot",
+    "uniform_pool",
+    "urs",
+]
