@@ -4,6 +4,7 @@ Also parts of it on their own: an architecture's cells as an SVG file (`draw_cel
 (`cells_as_text`), the measures as text (`scores_as_text`).
 """
 
+from nesbs.report.comparison import comparison_as_markdown, draw_comparison, write_comparison
 from nesbs.report.documents import cells_as_text, draw_cells
 from nesbs.report.page import Records, load_records, render, write_report
 from nesbs.report.quality import quality_as_text
@@ -12,10 +13,13 @@ from nesbs.report.table import scores_as_text
 __all__ = [
     "Records",
     "cells_as_text",
+    "comparison_as_markdown",
     "draw_cells",
+    "draw_comparison",
     "load_records",
     "quality_as_text",
     "render",
     "scores_as_text",
+    "write_comparison",
     "write_report",
 ]
