@@ -23,12 +23,22 @@ from nesbs.evaluation import paired, summarise
 from nesbs.methods import METHODS, Contest, named_methods
 from nesbs.pool import Pool
 from nesbs.report import comparison_as_markdown, draw_comparison
+from nesbs.rivals import gdas
 from nesbs.runs import Run
 from nesbs.stages import Progress
 from nesbs.supernet import Estimator
 
-SMALL = [*TINY, "threads=1", "rivals.pool=6", "rivals.pool_epochs=1", "rivals.parents=2", "rivals.passes=2"]
+SMALL = [
+    *TINY,
+    "threads=1",
+    "rivals.pool=6",
+    "rivals.pool_epochs=1",
+    "rivals.parents=2",
+    "rivals.passes=2",
+    "rivals.samples=4",
+]
 SET = [part for change in SMALL for part in ("--set", change)]
+ONE_SHOT = ["rsps", "darts", "darts-2nd", "gdas", "setn", "enas", "snas"]
 ENSEMBLES = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "deep", "mc-droppath", "snapshot", "single-best"]
 
 
@@ -169,6 +179,25 @@ def test_methods_choose_by_the_trained_pool(whole):
     assert len(evolved) <= 6
 
 
+def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(tmp_path):
+    assert named_methods("all") == [*ENSEMBLES, *ONE_SHOT]
+    with pytest.raises(StopError):
+        compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1, progress=Stopping("rival gdas", 1))
+    assert (tmp_path / "run/seed-0/rivals/gdas.checkpoint.safetensors").is_file()
+    found = compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1)["methods"]
+    stages = files.read_json(tmp_path / "run/seed-0/record.json")["stages"]
+    for method in ONE_SHOT:
+        [outcome] = found[method]["seeds"]
+        assert len(outcome["architectures"]) == len(outcome["scores"]["members"]) == 1
+        spent = stages[f"rival {method}"]["seconds"] + (stages["supernet"]["seconds"] if method == "rsps" else 0)
+        assert outcome["search_seconds"] == pytest.approx(spent, abs=0.01)
+    assert not list((tmp_path / "run").rglob("*.checkpoint.safetensors"))
+    run = Run.open(tmp_path / "run" / "seed-0")
+    settings = {"settings": run.recipe.supernet, "learning_rate": run.recipe.rivals.learning_rate}
+    alone = gdas(run.space, run.data.search_train, run.data.search_valid, **settings)
+    assert found["gdas"]["seeds"][0]["architectures"] == [str(alone.architecture)]
+
+
 def test_each_method_pays_for_what_it_used(whole):
     folder, value, _ = whole
     outcome = {name: entry["seeds"][0] for name, entry in value["methods"].items()}
@@ -197,7 +226,7 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
 def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
     changes = ("rivals.judge=supernet", "rivals.measure=supernet", "ensemble.size=2")
     methods = named_methods("all", measure="supernet")
-    assert set(methods) == set(METHODS) - {"deep", "mc-droppath", "snapshot"}
+    assert set(methods) == set(METHODS) - {"deep", "mc-droppath", "snapshot", *ONE_SHOT}
     found = compare(recipe(*changes), tmp_path / "run", methods, seeds=1)
     assert not list((tmp_path / "run").rglob("pool-*"))
     run = Run.open(tmp_path / "run" / "seed-0")

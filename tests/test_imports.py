@@ -23,6 +23,7 @@ ORDER = [
         "runs",
         "quality",
         "pool",
+        "one_shot",
         "methods",
         "compare",
         "progress",

@@ -258,6 +258,13 @@ def compare(
     mc-droppath  one network that drops paths when it predicts
     snapshot     one training in cycles, a member at the end of each
     single-best  the best single network
+    rsps         random search with parameter sharing; this and what follows find one network
+    darts        differentiable search, first order
+    darts-2nd    the same, second order
+    gdas         one path a step, drawn by Gumbel-Softmax
+    setn         weights trained uniformly, an evaluator of paths
+    enas         a recurrent controller that learns by reward
+    snas         the best-response posterior
 
     Ends with one table (comparison.md, comparison.json) and one figure (comparison.svg). A winner is named where the
     paired 95 % interval over seeds excludes zero. The same command goes on where it stopped; more methods or seeds in

@@ -9,6 +9,7 @@ MC DropPath and snapshots predict in their own way (`PREDICTS`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from nesbs import files, metrics, rng
 from nesbs.ensemble import Ensemble, Predictor, Score, Selection, scorer, search
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import score_logits
+from nesbs.one_shot import ONE_SHOT, checkpoint_of, one_shot
 from nesbs.pool import Pool
 from nesbs.rivals import deep, mc_droppath, nes_re, nes_rs, single_best, snapshot, uniform_pool, urs
 from nesbs.rivals.snapshot import cycles
@@ -70,11 +72,10 @@ class Contest:
     def selection(self, method: str) -> Selection:
         """What a method chooses, once."""
         path = self.run.folder / "rivals" / f"{method}.selection.json"
-        if path.is_file():
-            return Selection.from_json(files.read_json(path), self.run.space)
-        selection = METHODS[method](self)
-        files.write_json(path, selection.to_json())
-        return selection
+        if not path.is_file():
+            files.write_json(path, METHODS[method](self).to_json())
+        checkpoint_of(self.run, method).unlink(missing_ok=True)
+        return Selection.from_json(files.read_json(path), self.run.space)
 
     def outcome(self, method: str) -> dict[str, Any]:
         """What a method is worth on the test images and what it cost, once."""
@@ -113,6 +114,8 @@ class Contest:
             return _seconds(stages, SEARCH)
         if method == "nesbs-mc":
             return _seconds(stages, (*SEARCH[:2], "rival nesbs-mc"))
+        if method in ONE_SHOT:
+            return _seconds(stages, ("supernet", "rival rsps") if method == "rsps" else (f"rival {method}",))
         if method in OF_ONE:
             return 0.0 if self.settings.architecture is not None else self.search_seconds("single-best")
         if self.settings.judge == "supernet":
@@ -121,6 +124,8 @@ class Contest:
 
     def evaluations(self, method: str) -> int:
         """How many architectures were judged to find the method's."""
+        if method in ONE_SHOT:
+            return self.settings.samples if method in ("rsps", "setn", "enas") else 0
         if method in OF_ONE:
             return 0 if self.settings.architecture is not None else self.evaluations("single-best")
         return len(self.selection(method).candidates)
@@ -168,6 +173,11 @@ def _nes_re(contest: Contest, score: Score) -> Selection:
         parents=settings.parents,
         generator=rng.generator(contest.run.recipe.seed, "rivals", "nes-re"),
     )
+
+
+def _one_shot(method: str) -> Callable[[Contest], Selection]:
+    """A method that finds one architecture by a supernet of its own."""
+    return lambda contest: replace(Selection.given((one_shot(contest.run, method),)), sampler=method)
 
 
 def _nesbs_mc(contest: Contest) -> Selection:
@@ -242,8 +252,10 @@ METHODS: dict[str, Callable[[Contest], Selection]] = {
     "mc-droppath": lambda contest: Selection.given((contest.one(),)),
     "snapshot": lambda contest: Selection.given((contest.one(),)),
     "single-best": _judging("single-best", lambda contest, score: single_best(contest.candidates, score)),
+    **{name: _one_shot(name) for name in ONE_SHOT},
 }
-OF_ONE = ("deep", "mc-droppath", "snapshot")  # methods that take one architecture, and a training of their own
+OF_ONE = ("deep", "mc-droppath", "snapshot")  # methods that take one architecture
+OWN_TRAINING = (*OF_ONE, *ONE_SHOT)  # they cannot be measured with the supernet's weights
 PREDICTS: dict[str, Callable[[Contest, Sequence[Architecture]], Tensor]] = {
     "mc-droppath": _passes,
     "snapshot": _snapshots,
@@ -258,12 +270,12 @@ def named_methods(text: str, *, measure: str = "trained") -> list[str]:
     """
     asked = [name.strip() for name in text.split(",") if name.strip()]
     if asked == ["all"]:
-        return [name for name in METHODS if measure == "trained" or name not in OF_ONE]
+        return [name for name in METHODS if measure == "trained" or name not in OWN_TRAINING]
     if not asked:
         raise NesbsError(f"--methods names none: {did_you_mean('', ['all', *METHODS])}")
     for name in asked:
         if name not in METHODS:
             raise NesbsError(f"--methods: unknown method {name}: {did_you_mean(name, ['all', *METHODS])}")
-        if name in OF_ONE and measure == "supernet":
+        if name in OWN_TRAINING and measure == "supernet":
             raise NesbsError(f"--methods: {name} needs a training of its own: set rivals.measure=trained")
     return list(dict.fromkeys([REFERENCE, *asked]))

@@ -30,6 +30,10 @@ class RivalSettings(Settings):
     )
     drop_path: float = Field(0.01, ge=0, lt=1, description="probability of mc-droppath; paper: 0.01")
     passes: int = Field(10, ge=1, description="of mc-droppath, whose predictions are averaged")
+    learning_rate: float = Field(
+        3e-4, gt=0, description="of what one-shot methods learn beside the supernet's weights (Adam); DARTS: 3e-4"
+    )
+    samples: int = Field(100, ge=1, description="architectures that rsps, setn and enas judge at the end")
 
     @model_validator(mode="after")
     def _evolves(self) -> Self:
