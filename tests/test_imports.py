@@ -26,6 +26,7 @@ ORDER = [
         "one_shot",
         "methods",
         "compare",
+        "curves",
         "progress",
         "report",
         "listing",

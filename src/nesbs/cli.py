@@ -12,6 +12,7 @@ from nesbs import files, folders
 from nesbs.compare import budgeted
 from nesbs.compare import compare as compare_methods
 from nesbs.config import load_recipe
+from nesbs.curves import curves
 from nesbs.errors import NesbsError
 from nesbs.given import given_training, refuse_without_effect
 from nesbs.listing import dataset_text, datasets_text, recipes_text, settings_text, zoo_text
@@ -30,12 +31,21 @@ from nesbs.options import (
     Unseen,
     UnseenRoot,
     chosen_device,
+    decimals,
     ended,
     numbers,
 )
 from nesbs.progress import shown
 from nesbs.quality import measure_quality
-from nesbs.report import cells_as_text, draw_cells, quality_as_text, scores_as_text, write_comparison, write_report
+from nesbs.report import (
+    cells_as_text,
+    draw_cells,
+    quality_as_text,
+    scores_as_text,
+    write_comparison,
+    write_curves,
+    write_report,
+)
 from nesbs.runs import Run
 from nesbs.spaces import darts, zoo
 from nesbs.stages import Progress
@@ -239,6 +249,12 @@ def compare(
     budget: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Architectures that each method may judge.")
     ] = None,
+    budgets: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Curves over these instead, without training (Fig. 5).")
+    ] = None,
+    sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Of the curves' ensembles.")] = None,
+    temperatures: Annotated[str | None, typer.Option(metavar="T,T", help="τ of the curves (Fig. 6).")] = None,
+    deltas: Annotated[str | None, typer.Option(metavar="D,D", help="Also each δ on its own (Fig. 7).")] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where; nesbs-compare-RECIPE.")] = None,
     changes: Changes = None,
     seed: Seed = None,
@@ -271,8 +287,32 @@ def compare(
     the same folder find what is there. Settings of the rivals are rivals.* (nesbs recipes --keys).
     """
     loaded = load_recipe(recipe, changes or [], seed=seed)
-    named = named_methods(methods, measure=loaded.rivals.measure)
     folder = out or Path(f"nesbs-compare-{Path(recipe).stem}")
+    if budgets is not None:
+        if budget is not None:
+            raise NesbsError("--budget gives all methods one budget, --budgets draws curves over several: take one")
+        with shown(quiet) as progress:
+            drawn = curves(
+                loaded,
+                folder,
+                named_methods(methods, measure="supernet"),
+                budgets=numbers(budgets, "--budgets"),
+                sizes=None if sizes is None else numbers(sizes, "--sizes"),
+                temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
+                deltas=() if deltas is None else decimals(deltas, "--deltas"),
+                seeds=seeds,
+                device=chosen_device(device),
+                progress=progress,
+            )
+        table, figure = write_curves(folder, drawn)
+        if not quiet:
+            print(table)
+            print(f"figure: {figure}")
+        return
+    for name, given in (("sizes", sizes), ("temperatures", temperatures), ("deltas", deltas)):
+        if given is not None:
+            raise NesbsError(f"--{name} goes with --budgets")
+    named = named_methods(methods, measure=loaded.rivals.measure)
     with shown(quiet) as progress:
         found = compare_methods(
             loaded if budget is None else budgeted(loaded, budget),

@@ -68,15 +68,7 @@ def compare(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
-    if seeds < 1:
-        raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
-    recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
-    if folders.begun(folder):
-        recipe = folders.same_recipe(folder, recipe)
-    else:
-        data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
-        check(recipe, data, space, methods)  # one that cannot work leaves no folder behind
-        files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+    recipe = begin(recipe, folder, methods, seeds)
     outcomes: dict[str, list[dict[str, Any]]] = {method: [] for method in methods}
     numbers = [recipe.seed + offset for offset in range(seeds)]
     for seed in numbers:
@@ -96,6 +88,19 @@ def compare(
     }
     files.write_json(folder / FILE, value)
     return value
+
+
+def begin(recipe: Recipe, folder: Path, methods: Sequence[str], seeds: int) -> Recipe:
+    """Begin a comparison in a folder or go on with it; the recipe with whole paths."""
+    if seeds < 1:
+        raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
+    recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
+    if folders.begun(folder):
+        return folders.same_recipe(folder, recipe)
+    data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
+    check(recipe, data, space, methods)  # one that cannot work leaves no folder behind
+    files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+    return recipe
 
 
 def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 from nesbs import files
@@ -61,12 +62,21 @@ def comparison_as_markdown(record: Record) -> str:
                 ),
             ]
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
-    ]
-    lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
-    return "\n".join([*lines, "", *_notes(record)])
+    return "\n".join([markdown_table(rows), "", *_notes(record)])
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, the first of them the heading, as Markdown with even columns.
+
+    >>> print(markdown_table([["n", "error"], ["3", "5 %"]]))
+    | n | error |
+    | - | ----- |
+    | 3 | 5 %   |
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    padded.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(row)} |" for row in padded)
 
 
 def _notes(record: Record) -> list[str]:
