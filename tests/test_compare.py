@@ -302,6 +302,13 @@ def test_a_winner_is_printed_only_where_the_interval_excludes_zero():
     assert all(f">{name}<" in drawing for name in record["methods"])
 
 
+def test_the_papers_hours_stand_beside_the_seconds_where_it_has_some():
+    record = hand_made({"nesbs": (0, 0, 0), "gdas": (0, 0, 0), "urs": (0, 0, 0)})
+    rows = comparison_as_markdown({**record, "space": "nasbench201", "sampler": "svgd-rd"}).splitlines()[2:5]
+    assert [row.split("|")[-2].strip() for row in rows] == ["1.2", "8.0", "–"]
+    assert all("8.0" not in row for row in comparison_as_markdown({**record, "space": "darts"}).splitlines()[2:5])
+
+
 def test_the_command_prints_the_table(whole, capsys):
     folder, value, _ = whole
     assert call("compare", "toy", "--methods", "urs, single-best", "--out", folder, *SET) == 0
@@ -337,5 +344,7 @@ def test_a_folder_of_another_comparison_is_refused(whole, tmp_path, capsys):
     folder, _, _ = whole
     assert call("compare", "toy", "--methods", "urs", "--out", folder, *SET, "--set", "rivals.pool=7") == 2
     assert "rivals.pool is 6 there and 7 here" in capsys.readouterr().err
+    assert call("compare", "toy", "--methods", "urs", "--out", folder / "seed-0", *SET) == 2
+    assert "seed-0 holds a run, not a comparison" in capsys.readouterr().err
     shutil.copy(folder / "comparison.md", tmp_path / "notes.md")
     assert call("compare", "toy", "--methods", "urs", "--out", tmp_path, *SET) == 2

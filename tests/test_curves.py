@@ -122,11 +122,8 @@ def test_the_table_marks_differences_that_exclude_zero(drawn):
 
 def test_the_command_draws_curves(drawn, capsys):
     folder, _, _ = drawn
-    more = ["--set", "sampler.delta=0.5", "--set", "sampler.steps=20"]
-    assert (
-        call("compare", "toy", "--methods", "urs", "--budgets", "4,12", "--seeds", "2", "--out", folder, *SET, *more)
-        == 0
-    )
+    more = ["--seeds", "2", "--set", "sampler.delta=0.5", "--set", "sampler.steps=20"]
+    assert call("compare", "toy", "--methods", "urs", "--budgets", "4,12", "--out", folder, *SET, *more) == 0
     assert "n = 2, budget" in capsys.readouterr().out
     assert {entry["method"] for entry in files.read_json(folder / "curves.json")["points"]} == {"nesbs", "urs"}
     assert (folder / "curves.svg").read_text().startswith("<?xml")

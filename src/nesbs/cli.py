@@ -244,7 +244,7 @@ def quality(
 @app.command()
 def compare(
     recipe: RecipeName,
-    methods: Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Names, one a line, are below.")],
+    methods: Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")],
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="So many, from the recipe's on; 3 or more.")] = 3,
     budget: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Architectures that each method may judge.")

@@ -24,7 +24,7 @@ from nesbs.rivals.snapshot import cycles
 from nesbs.runs import Run
 from nesbs.samplers import SvgdRd, get_sampler
 from nesbs.spaces import Space, get_space, named_architecture
-from nesbs.stages import Progress, device_name
+from nesbs.stages import RECORD, Progress, device_name
 
 FILE = "comparison.json"
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
@@ -83,6 +83,7 @@ def compare(
         "seeds": numbers,
         "device": device_name(device),
         "reference": REFERENCE,
+        "sampler": recipe.sampler.name,
         "rivals": recipe.rivals.model_dump(mode="json"),
         "methods": {method: _entry(found, outcomes[REFERENCE]) for method, found in outcomes.items()},
     }
@@ -96,6 +97,8 @@ def begin(recipe: Recipe, folder: Path, methods: Sequence[str], seeds: int) -> R
         raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
     recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
     if folders.begun(folder):
+        if (folder / RECORD).is_file():
+            raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")
         return folders.same_recipe(folder, recipe)
     data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
     check(recipe, data, space, methods)  # one that cannot work leaves no folder behind

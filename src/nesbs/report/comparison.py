@@ -24,7 +24,21 @@ COLUMNS = (
     "search s",
     "training s",
     "judged",
+    "paper, GPU h*",
 )
+# Search costs in the paper's Table 1, by space and method.
+PAPER_HOURS = {
+    "nasbench201": {
+        "svgd-rd": 1.2,
+        "nesbs-mc": 1.1,
+        "nes-rs": 5.1,
+        "rsps": 2.1,
+        "darts-2nd": 8.3,
+        "gdas": 8.0,
+        "setn": 8.6,
+        "enas": 3.7,
+    }
+}
 
 
 def write_comparison(folder: Path, record: Record) -> tuple[str, Path]:
@@ -41,6 +55,7 @@ def comparison_as_markdown(record: Record) -> str:
     A winner is printed only where the interval excludes zero.
     """
     reference = str(record.get("reference"))
+    hours = PAPER_HOURS.get(str(record.get("space")), {})
     rows = [[name.format(reference) for name in COLUMNS]]
     for name, entry in mapping(record.get("methods")).items():
         mean, cost, difference = (mapping(mapping(entry).get(key)) for key in ("mean", "cost", "difference"))
@@ -60,6 +75,7 @@ def comparison_as_markdown(record: Record) -> str:
                     words.decimal(mapping(cost.get(part)).get("mean"), places)
                     for part, places in (("search_seconds", 1), ("training_seconds", 1), ("evaluations", 0))
                 ),
+                words.decimal(hours.get(str(record.get("sampler")) if name == reference else name), 1),
             ]
         )
     return "\n".join([markdown_table(rows), "", *_notes(record)])
@@ -90,6 +106,8 @@ def _notes(record: Record) -> list[str]:
         f"Candidates judged {how.get(str(rivals.get('judge')), '?')}; chosen networks measured "
         f"{'after full training' if rivals.get('measure') == 'trained' else 'with the supernet’s weights'}. "
         "Seconds are measured here, and each method pays for what it used, also where it was made for another.",
+        "* What the paper reports for its searches on CIFAR-10, on an Nvidia 1080 Ti or taken over from "
+        "NAS-Bench-201's authors: another machine and other settings than here.",
     ]
 
 

@@ -73,6 +73,7 @@ def draw_curves(record: Record) -> str:
                     [100 * mean["mean"] for mean in means],
                     yerr=[100 * (mean.get("standard_error") or 0.0) for mean in means],
                     label=name,
+                    color=f"C{number}",
                     marker=MARKS[number % len(MARKS)],
                     ms=4,
                     lw=1.2,
@@ -83,7 +84,8 @@ def draw_curves(record: Record) -> str:
             axes.set_xlabel(label)
             axes.set_ylabel("test error %")
             axes.grid(lw=0.4)
-            axes.legend(fontsize=7)
+        for axes in grid[across - 1 : len(panels) : across]:  # beside the last panel of each row
+            axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
         for axes in grid[len(panels) :]:
             axes.remove()
         text = io.StringIO()
