@@ -281,7 +281,9 @@ def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
 
 
 def test_every_command_takes_the_common_options(capsys):
-    commands = ["demo", "run", "search", "train", "evaluate", "attack", "report", "recipes", "datasets", "zoo"]
+    commands = [
+        *("demo", "run", "search", "train", "evaluate", "attack", "compare", "report", "recipes", "datasets", "zoo"),
+    ]
     for command in commands:
         assert call(command, "--help") == 0
         text = capsys.readouterr().out

@@ -42,7 +42,7 @@ def test_the_readme_has_commands():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_readmes_commands_run(command, place, monkeypatch):
     words = shlex.split(command)[1:]
-    names = {name: str(place / name) for name in ("RUN", "DEEP", "MOVED", "runs/mine")}
+    names = {name: str(place / name) for name in ("RUN", "DEEP", "MOVED", "COMPARED", "runs/mine")}
     names |= {"RECIPE": "toy", "a.b=c": "seed=0"}
     words = [names.get(word, word).replace("FOLDER", str(folder_of_images(place / "images"))) for word in words]
     # Every recipe at toy size; the documented changes still apply.

@@ -9,10 +9,14 @@ from typing import Annotated
 import typer
 
 from nesbs import files, folders
+from nesbs.compare import budgeted
+from nesbs.compare import compare as compare_methods
 from nesbs.config import load_recipe
+from nesbs.curves import curves
 from nesbs.errors import NesbsError
 from nesbs.given import given_training, refuse_without_effect
 from nesbs.listing import dataset_text, datasets_text, recipes_text, settings_text, zoo_text
+from nesbs.methods import named_methods
 from nesbs.options import (
     Changes,
     CorruptionNames,
@@ -27,12 +31,22 @@ from nesbs.options import (
     Unseen,
     UnseenRoot,
     chosen_device,
+    decimals,
     ended,
     numbers,
 )
 from nesbs.progress import shown
 from nesbs.quality import measure_quality
-from nesbs.report import attacks_as_text, cells_as_text, draw_cells, quality_as_text, scores_as_text, write_report
+from nesbs.report import (
+    attacks_as_text,
+    cells_as_text,
+    draw_cells,
+    quality_as_text,
+    scores_as_text,
+    write_comparison,
+    write_curves,
+    write_report,
+)
 from nesbs.robustness import attack_settings, measure_robustness
 from nesbs.runs import Run
 from nesbs.spaces import darts, zoo
@@ -273,6 +287,93 @@ def attack(
             print(f"report: {path}")
     if not quiet:
         print(attacks_as_text(found))
+
+
+@app.command()
+def compare(
+    recipe: RecipeName,
+    methods: Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")],
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="So many, from the recipe's on; 3 or more.")] = 3,
+    budget: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Architectures that each method may judge.")
+    ] = None,
+    budgets: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Curves over these instead, without training (Fig. 5).")
+    ] = None,
+    sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Of the curves' ensembles.")] = None,
+    temperatures: Annotated[str | None, typer.Option(metavar="T,T", help="τ of the curves (Fig. 6).")] = None,
+    deltas: Annotated[str | None, typer.Option(metavar="D,D", help="Also each δ on its own (Fig. 7).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where; nesbs-compare-RECIPE.")] = None,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """NESBS and its rivals under the same data, splits, networks and training.
+
+    \b
+    nesbs        Bayesian sampling with the recipe's sampler (always there)
+    nesbs-mc     the same with Monte Carlo sampling
+    urs          uniform random ensembles, the best of them
+    nes-rs       neural ensemble search, random
+    nes-re       neural ensemble search, evolution
+    deep         a deep ensemble of one architecture
+    mc-droppath  one network that drops paths when it predicts
+    snapshot     one training in cycles, a member at the end of each
+    single-best  the best single network
+    rsps         random search with parameter sharing; this and what follows find one network
+    darts        differentiable search, first order
+    darts-2nd    the same, second order
+    gdas         one path a step, drawn by Gumbel-Softmax
+    setn         weights trained uniformly, an evaluator of paths
+    enas         a recurrent controller that learns by reward
+    snas         the best-response posterior
+
+    Ends with one table (comparison.md, comparison.json) and one figure (comparison.svg). A winner is named where the
+    paired 95 % interval over seeds excludes zero. The same command goes on where it stopped; more methods or seeds in
+    the same folder find what is there. Settings of the rivals are rivals.* (nesbs recipes --keys).
+    """
+    loaded = load_recipe(recipe, changes or [], seed=seed)
+    folder = out or Path(f"nesbs-compare-{Path(recipe).stem}")
+    if budgets is not None:
+        if budget is not None:
+            raise NesbsError("--budget gives all methods one budget, --budgets draws curves over several: take one")
+        with shown(quiet) as progress:
+            drawn = curves(
+                loaded,
+                folder,
+                named_methods(methods, measure="supernet"),
+                budgets=numbers(budgets, "--budgets"),
+                sizes=None if sizes is None else numbers(sizes, "--sizes"),
+                temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
+                deltas=() if deltas is None else decimals(deltas, "--deltas"),
+                seeds=seeds,
+                device=chosen_device(device),
+                progress=progress,
+            )
+        table, figure = write_curves(folder, drawn)
+        if not quiet:
+            print(table)
+            print(f"figure: {figure}")
+        return
+    for name, given in (("sizes", sizes), ("temperatures", temperatures), ("deltas", deltas)):
+        if given is not None:
+            raise NesbsError(f"--{name} goes with --budgets")
+    named = named_methods(methods, measure=loaded.rivals.measure)
+    with shown(quiet) as progress:
+        found = compare_methods(
+            loaded if budget is None else budgeted(loaded, budget),
+            folder,
+            named,
+            seeds=seeds,
+            device=chosen_device(device),
+            progress=progress,
+        )
+    table, figure = write_comparison(folder, found)
+    if not quiet:
+        print(table)
+        print(f"figure: {figure}")
 
 
 @app.command()

@@ -16,6 +16,7 @@ from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import PosteriorSettings
+from nesbs.rivals import RivalSettings
 from nesbs.samplers import SamplerSettings
 from nesbs.settings import Settings, keys
 from nesbs.spaces import SpaceSettings
@@ -36,6 +37,7 @@ class Recipe(Settings):
     ensemble: EnsembleSettings = EnsembleSettings()
     members: MemberSettings = MemberSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    rivals: RivalSettings = RivalSettings()
 
     def to_yaml(self) -> str:
         """The recipe with every default written out."""

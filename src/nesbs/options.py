@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,21 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise NesbsError(f"{option} takes whole numbers with commas between them, found {text!r}") from None
+
+
+def decimals(text: str, option: str) -> tuple[float, ...]:
+    """Numbers with commas between them.
+
+    >>> decimals("0.1,1,-10", "--deltas")
+    (0.1, 1.0, -10.0)
+    """
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(math.isfinite(value) for value in found):
+        raise NesbsError(f"{option} takes numbers with commas between them, found {text!r}")
+    return found
 
 
 def ended(command: Callable[[], object], *, debug: bool) -> None:

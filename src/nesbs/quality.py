@@ -24,7 +24,7 @@ from nesbs.runs import Run
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
-from nesbs.trained import trained_members
+from nesbs.trained import by_content, trained_members
 
 FILE = "quality.json"
 SIZES = (1, 3, 5, 7)  # of ensembles; paper, app. C.1
@@ -103,7 +103,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
         seed=run.recipe.seed,
         folder=run.folder / f"quality-{epochs}-epochs",
         stage=lambda total: run.stage("quality", total),
-        by_content=True,
+        stems=by_content(architectures),
     )
     test = run.data.test
     true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)

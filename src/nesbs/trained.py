@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,18 +28,18 @@ def trained_members(
     seed: int,
     folder: Path,
     stage: Callable[[int], AbstractContextManager[Stage]],
-    by_content: bool = False,
+    stems: Sequence[str] | None = None,
 ) -> list[Member]:
     """Members 0, 1, … of a folder; `stage` opens the stage of their training, given its number of epochs.
 
     Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side.
-    `by_content` names files and random streams after architectures instead of places: another list of them finds
-    those it shares with an earlier one.
+    `stems` name files and random streams instead of places: with those of `by_content` another list of architectures
+    finds those it shares with an earlier one.
     """
-    stems = [digest(architecture) if by_content else index for index, architecture in enumerate(architectures)]
-    paths = [folder / f"{stem}.safetensors" for stem in stems]
+    called = list(range(len(architectures))) if stems is None else list(stems)
+    paths = [folder / f"{stem}.safetensors" for stem in called]
     # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
-    names = [stem if folder.name == "members" else f"{folder.name} {stem}" for stem in stems]
+    names = [stem if folder.name == "members" else f"{folder.name} {stem}" for stem in called]
     members = [
         build_member(space, architecture, split, settings, seed=seed, name=name)
         for architecture, name in zip(architectures, names, strict=True)
@@ -73,9 +74,21 @@ def trained_members(
     return members
 
 
-def digest(architecture: Architecture) -> str:
-    """A short name for an architecture that depends on nothing else."""
-    return hashlib.sha256(str(architecture).encode()).hexdigest()[:12]
+def by_content(architectures: Sequence[Architecture]) -> list[str]:
+    """A short name for each architecture that depends on nothing else; copies of one are counted.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> one, other, *_ = toy_edges()
+    >>> by_content([one, other, one])
+    ['fcc28762ac9b', '9c8db497d31c', 'fcc28762ac9b-1']
+    """
+    seen: Counter[Architecture] = Counter()
+    stems = []
+    for architecture in architectures:
+        digest = hashlib.sha256(str(architecture).encode()).hexdigest()[:12]
+        stems.append(f"{digest}-{seen[architecture]}" if seen[architecture] else digest)
+        seen[architecture] += 1
+    return stems
 
 
 def sizes_in_words(record: dict[str, Any]) -> str:

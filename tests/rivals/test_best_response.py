@@ -6,7 +6,7 @@ import torch
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings
 from nesbs.rivals import best_response, discrepancy
-from nesbs.rivals.best_response import _Learner
+from nesbs.rivals.learner import Learner
 from nesbs.spaces import toy_edges
 from nesbs.supernet import Estimator, SupernetSettings, build_supernet
 
@@ -32,7 +32,7 @@ def test_the_posterior_leaves_uniform_and_the_supernet_is_trained(mini):
 
 
 def test_the_climb_is_adam(noise):
-    learner = _Learner(build_supernet(toy_edges(), noise.search_train, SMALL, seed=0))
+    learner = Learner(build_supernet(toy_edges(), noise.search_train, SMALL, seed=0))
     logits = torch.zeros(3, 3, requires_grad=True)
     adam = torch.optim.Adam([logits], lr=0.05, maximize=True)
     random = torch.Generator().manual_seed(0)

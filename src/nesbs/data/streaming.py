@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -114,11 +114,15 @@ class FileImages:
         for numbers, _ in requests:
             try:
                 answer = next(answers)
-            except RuntimeError as error:
-                if "DataLoader worker" not in str(error):
+            except (RuntimeError, ConnectionError, EOFError) as error:
+                # A process may also end while it hands its images over.
+                if isinstance(error, RuntimeError) and "DataLoader worker" not in str(error):
                     raise
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                with suppress(RuntimeError, AttributeError):  # the loader's own complaint, which may come late
+                    answers._shutdown_workers()
                 raise NesbsError(
-                    f"a process that reads images was ended from outside ({str(error).splitlines()[0]}): "
+                    f"a process that reads images was ended from outside ({reason}): "
                     "give it more (shared) memory, or set data.workers=0"
                 ) from None
             yield self._received(numbers, answer).to(self.device, non_blocking=True)

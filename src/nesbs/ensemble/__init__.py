@@ -12,13 +12,16 @@ from nesbs.ensemble.members import (
     train_ensemble,
     train_member,
 )
-from nesbs.ensemble.scoring import ensemble_losses, scorer
+from nesbs.ensemble.scoring import Combine, Predictor, Score, ensemble_losses, scorer
 from nesbs.ensemble.selection import Selection
 
 __all__ = [
+    "Combine",
     "Ensemble",
     "EnsembleSettings",
     "MemberSettings",
+    "Predictor",
+    "Score",
     "SearchSettings",
     "Selection",
     "build_member",

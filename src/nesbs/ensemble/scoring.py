@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from nesbs import metrics
+from nesbs.data import Split
 from nesbs.spaces import Architecture
-from nesbs.supernet import Estimator
 
 Combine = Literal["probabilities", "logits"]
 # The validation loss of each of several ensembles, (ensembles,).
 Score = Callable[[Sequence[Sequence[Architecture]]], Tensor]
+
+
+class Predictor(Protocol):
+    """Knows the predictions of any architecture on one split: a supernet's `Estimator`, or networks trained alone."""
+
+    @property
+    def split(self) -> Split:
+        """The images that are predicted."""
+
+    def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
+        """Log-probabilities (architectures, images, classes)."""
 
 
 def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine: Combine = "probabilities") -> Tensor:
@@ -44,8 +55,8 @@ def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine:
     return losses / images
 
 
-def scorer(estimator: Estimator, combine: Combine = "probabilities") -> Score:
-    """Score ensembles by the validation loss that the supernet's weights estimate (Algorithm 1, line 6)."""
+def scorer(estimator: Predictor, combine: Combine = "probabilities") -> Score:
+    """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6)."""
 
     def score(ensembles: Sequence[Sequence[Architecture]]) -> Tensor:
         known = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))

@@ -1,6 +1,7 @@
 """Measuring: the full set of measures of an ensemble and of each of its members."""
 
 from nesbs.evaluation.calibration import Calibration, calibrate, cross_calibrate, fit_temperature, scale
+from nesbs.evaluation.comparing import Difference, Summary, paired, summarise
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from nesbs.evaluation.human import agreement, load_human
 from nesbs.evaluation.mass import Mass, mass
@@ -15,6 +16,7 @@ __all__ = [
     "PARTS",
     "SEVERITIES",
     "Calibration",
+    "Difference",
     "EvaluationSettings",
     "Gain",
     "Mass",
@@ -22,6 +24,7 @@ __all__ = [
     "MemberScores",
     "Ranking",
     "Scores",
+    "Summary",
     "agreement",
     "brought_to",
     "calibrate",
@@ -35,12 +38,14 @@ __all__ = [
     "load_human",
     "mass",
     "measure",
+    "paired",
     "pearson",
     "rank",
     "scale",
     "score_logits",
     "spearman",
     "spread",
+    "summarise",
     "to_make",
     "top_agreement",
     "units",

@@ -15,44 +15,16 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, straight_through
+from nesbs.rivals.learner import Learner
 from nesbs.spaces import Space
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet
 from nesbs.training import Batch, Epoch, train
-
-
-class _Learner(nn.Module):
-    """A supernet with the posterior's logits and Adam's state beside it, so that a checkpoint holds them all."""
-
-    logits: Tensor
-    mean: Tensor
-    square: Tensor
-    steps: Tensor
-
-    def __init__(self, supernet: Supernet) -> None:
-        super().__init__()
-        self.supernet = supernet
-        start = Posterior(supernet.space).logits
-        for name in ("logits", "mean", "square"):
-            self.register_buffer(name, start.clone())
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-
-    def posterior(self) -> Posterior:
-        """The posterior as it stands."""
-        return Posterior(self.supernet.space, self.logits.detach().cpu())
-
-    def climb(self, gradient: Tensor, learning_rate: float) -> None:
-        """One step of Adam uphill."""
-        self.steps += 1
-        self.mean.mul_(0.9).add_(gradient, alpha=0.1)
-        self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        mean, square = self.mean / (1 - 0.9**self.steps), self.square / (1 - 0.999**self.steps)
-        self.logits += learning_rate * mean / (square.sqrt() + 1e-8)
 
 
 def best_response(
@@ -84,7 +56,7 @@ def best_response(
         raise NesbsError("the best-response posterior has no posterior.evidence=auto: name a number")
     if settings.paths != "one":
         raise NesbsError("the best-response posterior draws its own paths: set supernet.paths=one")
-    learner = _Learner(build_supernet(space, train_split, settings, seed=seed))
+    learner = Learner(build_supernet(space, train_split, settings, seed=seed))
     learner.to(train_split.device)
     size = min(fitted.batch_size, len(valid_split))
 

@@ -1,0 +1,140 @@
+"""Methods held against each other over seeds (`nesbs compare`).
+
+    OUT/recipe.yaml  comparison.json  comparison.md  comparison.svg  seed-0/ seed-1/ …
+
+Each seed has a run folder of its own, in which every method finds the same data, splits, supernet and trained
+networks; nothing is trained twice, and the same command goes on where it stopped. More methods or more seeds in
+the same folder find what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nesbs import files, folders
+from nesbs.checks import check_recipe
+from nesbs.config import Recipe
+from nesbs.data import Dataset, load_dataset
+from nesbs.errors import NesbsError
+from nesbs.evaluation import paired, summarise
+from nesbs.methods import REFERENCE, Contest
+from nesbs.rivals.snapshot import cycles
+from nesbs.runs import Run
+from nesbs.samplers import SvgdRd, get_sampler
+from nesbs.spaces import Space, get_space, named_architecture
+from nesbs.stages import RECORD, Progress, device_name
+
+FILE = "comparison.json"
+MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
+COSTS = ("search_seconds", "training_seconds", "evaluations")
+
+
+def budgeted(recipe: Recipe, budget: int) -> Recipe:
+    """The recipe in which every method may judge `budget` architectures: as pool, or as rounds of ensembles.
+
+    >>> from nesbs.config import load_recipe
+    >>> recipe = budgeted(load_recipe("toy"), 12)
+    >>> recipe.rivals.pool, recipe.search.rounds, recipe.ensemble.size, len(recipe.sampler.delta)
+    (12, 3, 2, 2)
+    """
+    sampler = get_sampler(recipe.sampler)
+    values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
+    rounds = budget // (recipe.ensemble.size * values)
+    if rounds < 1:
+        raise NesbsError(
+            f"--budget {budget} is less than one ensemble of {recipe.ensemble.size} for each δ ({values}): raise it, "
+            "or set fewer values of sampler.delta"
+        )
+    population = recipe.rivals.population
+    return recipe.model_copy(
+        update={
+            "search": recipe.search.model_copy(update={"rounds": rounds}),
+            "rivals": recipe.rivals.model_copy(
+                update={"pool": budget, "population": None if population is None else min(population, budget)}
+            ),
+        }
+    )
+
+
+def compare(
+    recipe: Recipe,
+    folder: Path,
+    methods: Sequence[str],
+    *,
+    seeds: int = 3,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
+    recipe = begin(recipe, folder, methods, seeds)
+    outcomes: dict[str, list[dict[str, Any]]] = {method: [] for method in methods}
+    numbers = [recipe.seed + offset for offset in range(seeds)]
+    for seed in numbers:
+        own = recipe.model_copy(update={"seed": seed})
+        contest = Contest(Run.create(folder / f"seed-{seed}", own, device=device, progress=progress))
+        for method in methods:
+            outcomes[method].append({"seed": seed, **contest.outcome(method)})
+    value = {
+        "data": recipe.data.name,
+        "space": recipe.space.name,
+        "size": recipe.ensemble.size,
+        "seeds": numbers,
+        "device": device_name(device),
+        "reference": REFERENCE,
+        "sampler": recipe.sampler.name,
+        "rivals": recipe.rivals.model_dump(mode="json"),
+        "methods": {method: _entry(found, outcomes[REFERENCE]) for method, found in outcomes.items()},
+    }
+    files.write_json(folder / FILE, value)
+    return value
+
+
+def begin(recipe: Recipe, folder: Path, methods: Sequence[str], seeds: int) -> Recipe:
+    """Begin a comparison in a folder or go on with it; the recipe with whole paths."""
+    if seeds < 1:
+        raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
+    recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
+    if folders.begun(folder):
+        if (folder / RECORD).is_file():
+            raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")
+        return folders.same_recipe(folder, recipe)
+    data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
+    check(recipe, data, space, methods)  # one that cannot work leaves no folder behind
+    files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+    return recipe
+
+
+def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[str]) -> None:
+    """Raise where a method cannot work under the recipe."""
+    if recipe.ensemble.architectures is not None:
+        raise NesbsError("compare searches: leave ensemble.architectures out (rivals.architecture is that of deep)")
+    check_recipe(recipe, data, space)
+    rivals, size = recipe.rivals, recipe.ensemble.size
+    if set(methods) - {REFERENCE, "nesbs-mc"}:
+        if rivals.pool > len(space):
+            raise NesbsError(f"rivals.pool={rivals.pool} is larger than space {space.name} ({len(space)}): lower it")
+        if rivals.pool < size and {"urs", "nes-rs", "nes-re"} & set(methods):
+            raise NesbsError(f"rivals.pool={rivals.pool} is less than one ensemble of {size}: raise it")
+    if "snapshot" in methods:
+        cycles(recipe.members, size)
+    if rivals.architecture is not None:
+        named_architecture(space, rivals.architecture)
+
+
+def _entry(found: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One method over all seeds: what it found each time, means, and differences to the reference."""
+
+    def values(outcomes: Sequence[dict[str, Any]], name: str) -> list[float]:
+        return [float(outcome["scores"][name]) for outcome in outcomes]
+
+    own = found[0]["method"] == REFERENCE
+    return {
+        "seeds": list(found),
+        "mean": {name: summarise(values(found, name)).to_json() for name in MEASURES},
+        "cost": {name: summarise([float(outcome[name]) for outcome in found]).to_json() for name in COSTS},
+        "difference": None
+        if own
+        else {name: paired(values(found, name), values(reference, name)).to_json() for name in MEASURES},
+    }

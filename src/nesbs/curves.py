@@ -1,0 +1,233 @@
+"""Search efficiency (paper, app. C.3 and C.4; Figs. 5 to 7): test error against architectures judged, without training.
+
+    OUT/curves.json  curves.md  curves.svg  seed-0/curves.json …
+
+Every ensemble is judged and measured with the weights of one supernet a seed. A larger budget begins with what a
+smaller one drew (NES-RE alone evolves anew, since its population depends on the budget).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from nesbs import files, metrics, rng
+from nesbs.compare import begin
+from nesbs.config import Recipe
+from nesbs.ensemble import choose, scorer
+from nesbs.errors import NesbsError
+from nesbs.evaluation import paired, summarise
+from nesbs.methods import REFERENCE
+from nesbs.rivals import nes_re, nes_rs, single_best, uniform_pool, urs
+from nesbs.runs import Run
+from nesbs.samplers import MonteCarlo, NoEnsembleError, Proposal, Sampler, SvgdRd, get_sampler
+from nesbs.spaces import Architecture
+from nesbs.stages import Progress, device_name
+from nesbs.supernet import Estimator
+
+FILE = "curves.json"
+Ensembled = tuple[Architecture, ...] | None  # None where the budget holds no ensemble
+
+
+@dataclass(frozen=True)
+class Point:
+    """One ensemble to be found: by a method, of a size, within a budget; δ where it is set apart (Fig. 7)."""
+
+    method: str
+    size: int
+    budget: int
+    temperature: float | None = None  # τ, of methods that draw from the posterior
+    delta: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The point in a record."""
+        return " ".join(str(value) for value in asdict(self).values())
+
+
+def points(
+    methods: Sequence[str],
+    budgets: Sequence[int],
+    sizes: Sequence[int],
+    temperatures: Sequence[float],
+    deltas: Sequence[float],
+) -> Iterator[Point]:
+    """All points of the curves; those of single δ at the largest budget alone.
+
+    >>> [point.name for point in points(["nesbs", "urs"], [6], [3], [0.1, 1.0], [])]
+    ['nesbs 3 6 0.1 None', 'nesbs 3 6 1.0 None', 'urs 3 6 None None']
+    """
+    for method, size, budget in product(methods, sizes, budgets):
+        for temperature in temperatures if method.startswith(REFERENCE) else [None]:
+            yield Point(method, size, budget, temperature)
+    for size, temperature, delta in product(sizes, temperatures, deltas):
+        yield Point(REFERENCE, size, max(budgets), temperature, delta)
+
+
+class Finder:
+    """Finds the ensemble of a point in one run; candidates are estimated once, whoever asks."""
+
+    def __init__(self, run: Run, largest: int) -> None:
+        self.run = run
+        self.largest = largest
+        self.combine = run.recipe.ensemble.combine
+        supernet, size = run.supernet(), run.recipe.search.batch_size
+        self.score = scorer(Estimator(supernet, run.data.search_valid, batch_size=size), self.combine)
+        self.test = Estimator(supernet, run.data.test, batch_size=size)
+        self._drawn: dict[Point, list[Proposal]] = {}
+        random = rng.generator(run.recipe.seed, "rivals", "pool")
+        self.pool = uniform_pool(run.space, min(largest, len(run.space)), generator=random)
+
+    def find(self, point: Point) -> Ensembled:
+        """The ensemble, or None where the budget holds none."""
+        if point.method.startswith(REFERENCE):
+            return self._sampled(point)
+        pool, size = self.pool[: point.budget], point.size
+        if point.method != "single-best" and len(pool) < size:
+            return None
+        rivals = self.run.recipe.rivals.model_copy(update={"pool": len(pool)})
+        found: dict[str, Callable[[], Any]] = {
+            "urs": lambda: urs(pool, size, self.score),
+            "nes-rs": lambda: nes_rs(pool, size, self.score),
+            "single-best": lambda: single_best(pool, self.score),
+            "nes-re": lambda: nes_re(
+                self.run.space,
+                pool[: min(rivals.first, len(pool))],
+                size,
+                self.score,
+                budget=len(pool),
+                parents=rivals.parents,
+                generator=rng.generator(self.run.recipe.seed, "rivals", "nes-re"),
+            ),
+        }
+        return tuple(found[point.method]().architectures)
+
+    def measure(self, architectures: Sequence[Architecture]) -> dict[str, float]:
+        """Error and NLL on the test images with the supernet's weights."""
+        average = metrics.average if self.combine == "probabilities" else metrics.average_logits
+        log_probs = average(self.test.log_probs(architectures))
+        labels = self.run.data.test.labels
+        return {"error": float(metrics.error(log_probs, labels)), "nll": float(metrics.nll(log_probs, labels))}
+
+    def _sampled(self, point: Point) -> Ensembled:
+        sampler = self._sampler(point)
+        values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
+        rounds = point.budget // (point.size * values)
+        if rounds < 1:
+            return None
+        drawn = replace(point, budget=0)
+        if drawn not in self._drawn:
+            self._drawn[drawn] = self._proposals(point, sampler, self.largest // (point.size * values))
+        proposals = [proposal for proposal in self._drawn[drawn] if proposal.round <= rounds]
+        if not proposals:
+            return None
+        best, _ = choose(proposals, self.score)
+        return proposals[best].architectures
+
+    def _proposals(self, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:
+        """Ensembles of as many rounds as the largest budget holds."""
+        try:
+            return sampler.propose(
+                self.run.posterior().tempered(point.temperature or 1.0),
+                size=point.size,
+                rounds=rounds,
+                duplicates=self.run.recipe.search.duplicates,
+                generator=rng.generator(self.run.recipe.seed, "curves", sampler.name, point.size),
+            )
+        except NoEnsembleError:
+            return []  # attraction so strong that all members are one
+
+    def _sampler(self, point: Point) -> Sampler:
+        if point.method == "nesbs-mc":
+            return MonteCarlo()
+        sampler = get_sampler(self.run.recipe.sampler)
+        if point.delta is None:
+            return sampler
+        assert isinstance(sampler, SvgdRd)
+        return replace(sampler, delta=point.delta)
+
+
+def curves(
+    recipe: Recipe,
+    folder: Path,
+    methods: Sequence[str],
+    *,
+    budgets: Sequence[int],
+    sizes: Sequence[int] | None = None,
+    temperatures: Sequence[float] | None = None,
+    deltas: Sequence[float] = (),
+    seeds: int = 3,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Find and measure the ensembles of all points under every seed; also `curves.json`."""
+    sizes = list(sizes or [recipe.ensemble.size])
+    temperatures = list(temperatures or [recipe.posterior.temperature])
+    if min(*budgets, *sizes, 1) < 1 or min(temperatures) <= 0:
+        raise NesbsError("--budgets and --sizes are 1 or more, --temperatures above 0")
+    if deltas and recipe.sampler.name != "svgd-rd":
+        raise NesbsError(f"--deltas are those of svgd-rd; sampler {recipe.sampler.name} has none")
+    asked = list(points(methods, sorted(set(budgets)), sizes, temperatures, deltas))
+    recipe = begin(recipe, folder, methods, seeds)
+    found: dict[str, list[dict[str, Any]]] = {point.name: [] for point in asked}
+    numbers = [recipe.seed + offset for offset in range(seeds)]
+    for seed in numbers:
+        own = recipe.model_copy(update={"seed": seed})
+        run = Run.create(folder / f"seed-{seed}", own, device=device, progress=progress)
+        path = run.folder / FILE
+        known = files.read_mapping(path) if path.is_file() else {}
+        missing = [point for point in asked if point.name not in known]
+        if missing:
+            run.posterior()
+            finder = Finder(run, max(point.budget for point in asked))
+            with run.stage("curves", len(missing), fresh=True) as stage:
+                for number, point in enumerate(missing, start=1):
+                    known[point.name] = _found(finder, point)
+                    files.write_json(path, known)
+                    stage.advance(number, point.name)
+        for point in asked:
+            found[point.name].append({"seed": seed, **(known[point.name] or {})})
+    value = {
+        "data": recipe.data.name,
+        "space": recipe.space.name,
+        "seeds": numbers,
+        "device": device_name(device),
+        "reference": REFERENCE,
+        "sampler": recipe.sampler.name,
+        "points": [_entry(point, found, recipe.posterior.temperature) for point in asked],
+    }
+    files.write_json(folder / FILE, value)
+    return value
+
+
+def _found(finder: Finder, point: Point) -> dict[str, Any] | None:
+    architectures = finder.find(point)
+    if architectures is None:
+        return None
+    return {"architectures": [str(each) for each in architectures], **finder.measure(architectures)}
+
+
+def _entry(point: Point, found: dict[str, list[dict[str, Any]]], usual: float) -> dict[str, Any]:
+    """A point over all seeds; None for what a budget does not hold, and the difference to the reference.
+
+    A method without τ is held against the reference at the recipe's `usual` one.
+    """
+    outcomes = found[point.name]
+    whole = all("error" in outcome for outcome in outcomes)
+    temperature = usual if point.temperature is None else point.temperature
+    reference = Point(REFERENCE, point.size, point.budget, temperature)
+    rivals = found.get(reference.name, []) if reference != point else []
+    compared = whole and bool(rivals) and all("error" in outcome for outcome in rivals)
+    return {
+        **asdict(point),
+        "seeds": outcomes,
+        "mean": {
+            name: summarise([o[name] for o in outcomes]).to_json() if whole else None for name in ("error", "nll")
+        },
+        "difference": paired([o["error"] for o in outcomes], [o["error"] for o in rivals]).to_json()
+        if compared
+        else None,
+    }

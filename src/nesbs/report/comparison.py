@@ -1,0 +1,173 @@
+"""A comparison of methods: one table in Markdown and one figure, from its record alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from nesbs import files
+from nesbs.report import words
+from nesbs.report.reading import Record, mapping, sequence
+
+COLUMNS = (
+    "method",
+    "error %",
+    "NLL",
+    "ECE",
+    "ATE %",
+    "PPD %",
+    "error − {0}, points",
+    "winner",
+    "NLL − {0}",
+    "winner",
+    "search s",
+    "training s",
+    "judged",
+    "paper, GPU h*",
+)
+# Search costs in the paper's Table 1, by space and method.
+PAPER_HOURS = {
+    "nasbench201": {
+        "svgd-rd": 1.2,
+        "nesbs-mc": 1.1,
+        "nes-rs": 5.1,
+        "rsps": 2.1,
+        "darts-2nd": 8.3,
+        "gdas": 8.0,
+        "setn": 8.6,
+        "enas": 3.7,
+    }
+}
+
+
+def write_comparison(folder: Path, record: Record) -> tuple[str, Path]:
+    """Write `comparison.md` and `comparison.svg`; the table and the figure's path."""
+    table, figure = comparison_as_markdown(record), folder / "comparison.svg"
+    files.write_text(folder / "comparison.md", table + "\n")
+    files.write_text(figure, draw_comparison(record))
+    return table, figure
+
+
+def comparison_as_markdown(record: Record) -> str:
+    """The methods one a row: means ± standard errors, paired differences with intervals, winners, costs.
+
+    A winner is printed only where the interval excludes zero.
+    """
+    reference = str(record.get("reference"))
+    hours = PAPER_HOURS.get(str(record.get("space")), {})
+    rows = [[name.format(reference) for name in COLUMNS]]
+    for name, entry in mapping(record.get("methods")).items():
+        mean, cost, difference = (mapping(mapping(entry).get(key)) for key in ("mean", "cost", "difference"))
+        rows.append(
+            [
+                name,
+                _said(mean.get("error"), 100, 2),
+                _said(mean.get("nll"), 1, 4),
+                _said(mean.get("ece"), 1, 4),
+                words.decimal(_times(mapping(mean.get("member_error")).get("mean"), 100), 2),
+                words.decimal(_times(mapping(mean.get("disagreement")).get("mean"), 100), 2),
+                _interval(difference.get("error"), 100, 2),
+                _winner(difference.get("error"), name, reference),
+                _interval(difference.get("nll"), 1, 4),
+                _winner(difference.get("nll"), name, reference),
+                *(
+                    words.decimal(mapping(cost.get(part)).get("mean"), places)
+                    for part, places in (("search_seconds", 1), ("training_seconds", 1), ("evaluations", 0))
+                ),
+                words.decimal(hours.get(str(record.get("sampler")) if name == reference else name), 1),
+            ]
+        )
+    return "\n".join([markdown_table(rows), "", *_notes(record)])
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, the first of them the heading, as Markdown with even columns.
+
+    >>> print(markdown_table([["n", "error"], ["3", "5 %"]]))
+    | n | error |
+    | - | ----- |
+    | 3 | 5 %   |
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    padded.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(row)} |" for row in padded)
+
+
+def _notes(record: Record) -> list[str]:
+    seeds, rivals = sequence(record.get("seeds")), mapping(record.get("rivals"))
+    how = {"trained": "trained on their own", "supernet": "with the supernet's weights"}
+    few = "" if len(seeds) >= 3 else " With fewer than three seeds there is no interval and no winner."
+    return [
+        f"{record.get('data')}, space {record.get('space')}, ensembles of {record.get('size')}, seeds "
+        f"{', '.join(str(seed) for seed in seeds)}, {record.get('device')}.",
+        f"Mean ± standard error over seeds; in brackets the paired 95 % t interval of the difference.{few}",
+        f"Candidates judged {how.get(str(rivals.get('judge')), '?')}; chosen networks measured "
+        f"{'after full training' if rivals.get('measure') == 'trained' else 'with the supernet’s weights'}. "
+        "Seconds are measured here, and each method pays for what it used, also where it was made for another.",
+        "* What the paper reports for its searches on CIFAR-10, on an Nvidia 1080 Ti or taken over from "
+        "NAS-Bench-201's authors: another machine and other settings than here.",
+    ]
+
+
+def draw_comparison(record: Record) -> str:
+    """The figure as SVG: error and NLL of every method, a ring for each seed, a bar for mean ± standard error."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    methods = {name: mapping(entry) for name, entry in mapping(record.get("methods")).items()}
+    with matplotlib.rc_context({"svg.hashsalt": "nesbs", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(8, 1.2 + 0.32 * len(methods)), layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        for axes, (measure, label, factor) in zip(
+            panels, (("error", "test error %", 100), ("nll", "test NLL", 1)), strict=True
+        ):
+            for row, (name, entry) in enumerate(methods.items()):
+                values = [mapping(mapping(seed).get("scores")).get(measure) for seed in sequence(entry.get("seeds"))]
+                known = [factor * value for value in values if words.is_number(value)]
+                axes.plot(known, [row] * len(known), "o", mfc="none", mec="0.55", ms=5)
+                mean = mapping(mapping(entry.get("mean")).get(measure))
+                if words.is_number(mean.get("mean")):
+                    reach = factor * (mean.get("standard_error") or 0.0)
+                    colour = "C3" if name == record.get("reference") else "C0"
+                    axes.errorbar(
+                        factor * mean["mean"], row, xerr=reach, fmt="|", color=colour, ms=12, capsize=3, lw=1.8
+                    )
+                    if name == record.get("reference"):
+                        axes.axvline(factor * mean["mean"], color=colour, lw=0.8, ls=":")
+            axes.set_xlabel(label)
+            axes.grid(axis="x", lw=0.4)
+        panels[0].set_yticks(range(len(methods)), list(methods))
+        panels[0].invert_yaxis()
+        figure.suptitle(
+            f"{record.get('data')}, {record.get('space')}, ensembles of {record.get('size')}: rings are seeds, "
+            "bars mean ± standard error"
+        )
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def _said(summary: object, factor: float, places: int) -> str:
+    value = mapping(summary)
+    mean, error = (_times(value.get(key), factor) for key in ("mean", "standard_error"))
+    return words.decimal(mean, places) + ("" if error is None else f" ± {words.decimal(error, places)}")
+
+
+def _interval(difference: object, factor: float, places: int) -> str:
+    value = mapping(difference)
+    mean, low, high = (_times(value.get(key), factor) for key in ("mean", "low", "high"))
+    if mean is None:
+        return words.NOTHING
+    said = words.signed(mean, places)
+    return said if low is None else f"{said} [{words.signed(low, places)}, {words.signed(high, places)}]"
+
+
+def _winner(difference: object, method: str, reference: str) -> str:
+    verdict = mapping(difference).get("verdict")
+    return {"lower": method, "higher": reference}.get(str(verdict), words.NOTHING)
+
+
+def _times(value: object, factor: float) -> float | None:
+    return factor * value if words.is_number(value) else None

@@ -1,0 +1,168 @@
+"""DARTS (Liu et al., 2019): all operations at once, weighted by a softmax that is learned by gradient descent.
+
+    each step   α ← α − ∇_α L_val(w − ξ ∇_w L_train(w, α), α)     (ξ = 0: first order)
+                w ← w − ∇_w L_train(w, α)
+    return on every edge the operation of largest weight; of a node's edges those two whose largest weight is highest
+
+While searching, a node adds up all its possible inputs. Operations are those of the space: on NAS-Bench-201 `none`
+is among them and may be chosen, as in that benchmark's own runs. The unrolled step is plain gradient descent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nesbs.data import Split, steps_per_epoch
+from nesbs.posterior import Posterior
+from nesbs.rivals.learner import Found, Learner, Moment, learn
+from nesbs.spaces import Architecture, Space
+from nesbs.supernet import SupernetSettings, build_supernet
+from nesbs.training import Epoch
+from nesbs.training import learning_rate as scheduled
+
+MOMENTUM = 0.5  # of Adam's first moment, as in the paper
+
+
+def darts(
+    space: Space,
+    train_split: Split,
+    valid_split: Split,
+    *,
+    settings: SupernetSettings | None = None,
+    second_order: bool = False,
+    learning_rate: float = 3e-4,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Found:
+    """Search by DARTS, first or second order; `learning_rate` is that of α.
+
+    >>> from nesbs.data import load_dataset
+    >>> from nesbs.spaces import toy_edges
+    >>> data = load_dataset("fashion-mini", train_limit=100)
+    >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
+    >>> darts(toy_edges(), data.search_train, data.search_valid, settings=small).architecture in set(toy_edges())
+    True
+    """
+    settings = settings or SupernetSettings()
+    learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    steps = steps_per_epoch(train_split, settings.batch_size)
+    weights = list(learner.supernet.parameters())
+
+    def loss(logits: Tensor, images: Tensor, labels: Tensor) -> Tensor:
+        gates = open_gates(Posterior(space, logits)).to(images.device)
+        return F.cross_entropy(learner.supernet.mixture(images, gates), labels)
+
+    def gradient(moment: Moment) -> Tensor:
+        alpha = learner.posterior().logits.requires_grad_()
+        if not second_order:
+            (slope,) = torch.autograd.grad(loss(alpha, moment.images, moment.labels), alpha)
+            return -slope
+        batch = moment.batch
+        return -hyper_gradient(
+            lambda a: loss(a, batch.images, batch.labels),
+            lambda a: loss(a, moment.images, moment.labels),
+            weights,
+            alpha,
+            scheduled(settings, batch.epoch * steps + batch.step, steps),
+        )
+
+    def train_loss(moment: Moment) -> Tensor:
+        return loss(learner.posterior().logits, moment.batch.images, moment.batch.labels)
+
+    learn(
+        learner,
+        train_split,
+        valid_split,
+        settings,
+        name="darts-2nd" if second_order else "darts",
+        gradient=gradient,
+        loss=train_loss,
+        learning_rate=learning_rate,
+        momentum=MOMENTUM,
+        seed=seed,
+        checkpoint=checkpoint,
+        on_epoch=on_epoch,
+    )
+    return Found(derive(learner.posterior()), learner.supernet)
+
+
+def hyper_gradient(
+    train_loss: Callable[[Tensor], Tensor],
+    valid_loss: Callable[[Tensor], Tensor],
+    weights: Sequence[Tensor],
+    alpha: Tensor,
+    step_size: float,
+) -> Tensor:
+    """∇_α L_val(w − ξ ∇_w L_train(w, α), α), the mixed derivative by central differences (DARTS, eqs. 7 and 8).
+
+    Losses are functions of α that read `weights` (each of them a leaf), which are moved meanwhile and put back.
+    """
+    descent = _slopes(train_loss(alpha), weights)
+    with _moved(weights, descent, -step_size):
+        own, *direction = _slopes(valid_loss(alpha), [alpha, *weights])
+    length = torch.stack([part.norm() for part in direction]).norm()
+    if float(length) == 0:
+        return own
+    reach = float(0.01 / length)
+    sides = []
+    for sign in (1, -1):
+        with _moved(weights, direction, sign * reach):
+            sides.append(_slopes(train_loss(alpha), [alpha])[0])
+    return own - step_size * (sides[0] - sides[1]) / (2 * reach)
+
+
+def open_gates(posterior: Posterior) -> Tensor:
+    """Softmax weights (kinds of cell, edges, operations) with every possible input of every node open."""
+    space, weights = posterior.space, posterior.log_probabilities().exp()
+    rows = list(weights)
+    for root in _roots(space):
+        # An edge counts for the pairs that hold it: shared out so that each edge counts once.
+        [holding] = {
+            sum(child in space.children(root, choice) for choice in range(len(space.variables[root].choices)))
+            for child in space.children(root, 0)
+        }
+        rows[root] = torch.full_like(rows[root], 1 / holding)
+    return space.gates(torch.stack(rows))
+
+
+def derive(posterior: Posterior) -> Architecture:
+    """DARTS's rule: the strongest operation of every edge, and the inputs whose strongest operations are strongest."""
+    space, weights = posterior.space, posterior.log_probabilities().detach().exp()
+    strength, strongest = weights.max(-1)
+    picks = strongest.tolist()
+    for root in _roots(space):
+        totals = [float(strength[space.children(root, c)].sum()) for c in range(len(space.variables[root].choices))]
+        picks[root] = max(range(len(totals)), key=totals.__getitem__)
+    return space.architecture(picks)
+
+
+def _roots(space: Space) -> list[int]:
+    """The variables that choose a node's inputs."""
+    return [root for root, variable in enumerate(space.variables) if not variable.given and space.children(root, 0)]
+
+
+def _slopes(value: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
+    found = torch.autograd.grad(value, list(inputs), allow_unused=True)
+    return [torch.zeros_like(x) if slope is None else slope for x, slope in zip(inputs, found, strict=True)]
+
+
+@contextlib.contextmanager
+def _moved(weights: Sequence[Tensor], direction: Sequence[Tensor], by: float) -> Iterator[None]:
+    """The weights moved along a direction, and back exactly."""
+    before = [weight.detach().clone() for weight in weights]
+    with torch.no_grad():
+        for weight, part in zip(weights, direction, strict=True):
+            weight.add_(part, alpha=by)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, kept in zip(weights, before, strict=True):
+                weight.copy_(kept)

@@ -1,0 +1,154 @@
+"""ENAS (Pham et al., 2018): a recurrent controller draws paths and learns from how well they do.
+
+    each step   θ ← Adam by REINFORCE: (reward − baseline) ∇ log p_θ(A) + entropy bonus, A ∼ p_θ, reward: accuracy of
+                A on a validation batch with the shared weights; baseline: moving average of rewards
+                A ∼ p_θ;  weights on the path A ← SGD on a training batch
+    draw N architectures from p_θ;  return the most accurate on the validation images
+
+The two phases take turns step by step instead of epoch by epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nesbs import metrics, rng
+from nesbs.data import Split
+from nesbs.rivals.learner import Found, Learner, Moment, alive, learn
+from nesbs.spaces import Architecture, Space
+from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet
+from nesbs.training import Epoch
+
+HIDDEN = 64
+TEMPERATURE, TANH = 5.0, 2.5  # what keeps the controller from being certain too soon; of the paper
+ENTROPY = 1e-4  # weight of the bonus
+KEPT = 0.95  # of the baseline, each step
+DRAWN = 4  # architectures a step
+
+
+class Controller(nn.Module):
+    """An LSTM that takes the space's decisions one after the other, each knowing the last."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self.space = space
+        widest = max(len(variable.choices) for variable in space.variables)
+        self.embedding = nn.Embedding(1 + widest, HIDDEN)  # the first stands for the beginning
+        self.cell = nn.LSTMCell(HIDDEN, HIDDEN)
+        self.heads = nn.ModuleList(nn.Linear(HIDDEN, len(variable.choices)) for variable in space.variables)
+
+    def forward(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw `count`: choices (count, variables), their log-probabilities (count,) and entropies (count,).
+
+        A decision that plays no part, because of an earlier one, counts in neither.
+        """
+        last = torch.zeros(count, dtype=torch.int64)
+        state: tuple[Tensor, Tensor] | None = None
+        taken: list[Tensor] = []
+        log_prob, entropy = torch.zeros(count), torch.zeros(count)
+        for variable, head in zip(self.space.variables, self.heads, strict=True):
+            state = self.cell(self.embedding(last), state)
+            log_p = (TANH * torch.tanh(head(state[0]) / TEMPERATURE)).log_softmax(-1)
+            choice = torch.multinomial(log_p.detach().exp(), 1, generator=generator)[:, 0]
+            plays = torch.ones(count, dtype=torch.bool)
+            if variable.given is not None:
+                parent, holding = variable.given
+                plays = torch.isin(taken[parent], torch.tensor(holding))
+            log_prob = log_prob + plays * log_p.gather(1, choice[:, None])[:, 0]
+            entropy = entropy - plays * (log_p.exp() * log_p).sum(-1)
+            taken.append(choice)
+            last = choice + 1
+        return torch.stack(taken, 1), log_prob, entropy
+
+
+class _Learner(Learner):
+    """A supernet with a controller's parameters, laid out in a row, and the baseline beside it."""
+
+    baseline: Tensor
+
+    def __init__(self, supernet: Supernet, seed: int) -> None:
+        with rng.seeded(seed, "enas", "controller"):
+            controller = Controller(supernet.space)
+        named = dict(controller.named_parameters())
+        super().__init__(supernet, torch.cat([parameter.detach().flatten() for parameter in named.values()]))
+        self.register_buffer("baseline", torch.full((), torch.nan))
+        self._shapes = {name: parameter.shape for name, parameter in named.items()}
+        self._controller = [controller]  # in a list: not a part of the module, whose weights SGD trains
+
+    def draw(self, theta: Tensor, count: int, generator: torch.Generator) -> tuple[list[Architecture], Tensor, Tensor]:
+        """Architectures of the controller with parameters `theta`, their log-probabilities and entropies."""
+        parts = theta.split([shape.numel() for shape in self._shapes.values()])
+        named = {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+        picks, log_prob, entropy = torch.func.functional_call(self._controller[0], named, (count, generator))
+        return [self.supernet.space.architecture(row) for row in picks.tolist()], log_prob, entropy
+
+    def one(self, generator: torch.Generator) -> Architecture:
+        """An architecture of the controller as it stands."""
+        return self.draw(self.logits.detach().cpu(), 1, generator)[0][0]
+
+
+def enas(
+    space: Space,
+    train_split: Split,
+    valid_split: Split,
+    *,
+    settings: SupernetSettings | None = None,
+    learning_rate: float = 3.5e-4,
+    samples: int = 100,
+    batch_size: int = 250,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Found:
+    """Search by ENAS; `learning_rate` is the controller's, `samples` are judged at the end in batches of `batch_size`.
+
+    >>> from nesbs.data import load_dataset
+    >>> from nesbs.spaces import toy_edges
+    >>> data = load_dataset("fashion-mini", train_limit=100)
+    >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
+    >>> enas(toy_edges(), data.search_train, data.search_valid, settings=small).architecture in set(toy_edges())
+    True
+    """
+    settings = settings or SupernetSettings()
+    learner = _Learner(build_supernet(space, train_split, settings, seed=seed), seed)
+
+    def gradient(moment: Moment) -> Tensor:
+        theta = learner.logits.detach().cpu().clone().requires_grad_()
+        drawn, log_prob, entropy = learner.draw(theta, DRAWN, moment.random)
+        with torch.no_grad():
+            predicted = torch.stack([learner.supernet(moment.images, path).argmax(-1) for path in drawn])
+            rewards = (predicted == moment.labels).float().mean(-1)
+            mean = rewards.mean()
+            before = torch.where(learner.baseline.isnan(), mean, learner.baseline)
+            learner.baseline.copy_(KEPT * before + (1 - KEPT) * mean)
+        objective = ((rewards - before).cpu() * log_prob + ENTROPY * entropy).mean()
+        (slope,) = torch.autograd.grad(objective, theta)
+        return slope
+
+    def loss(moment: Moment) -> Tensor:
+        path = alive(space, settings, lambda: learner.one(moment.random))
+        return F.cross_entropy(learner.supernet(moment.batch.images, path), moment.batch.labels)
+
+    learn(
+        learner,
+        train_split,
+        valid_split,
+        settings,
+        name="enas",
+        gradient=gradient,
+        loss=loss,
+        learning_rate=learning_rate,
+        seed=seed,
+        checkpoint=checkpoint,
+        on_epoch=on_epoch,
+    )
+    random = rng.generator(seed, "enas", "drawn")
+    known = list(dict.fromkeys(learner.draw(learner.logits.detach().cpu(), samples, random)[0]))
+    log_probs = Estimator(learner.supernet, valid_split, batch_size=batch_size).log_probs(known)
+    errors = metrics.error(log_probs, valid_split.labels).tolist()
+    return Found(known[min(range(len(known)), key=errors.__getitem__)], learner.supernet)

@@ -1,0 +1,123 @@
+"""NES-RE (Zaidi et al., 2021): neural ensemble search by regularised evolution.
+
+    population ← P architectures drawn uniformly, each trained
+    until K architectures are trained:
+        parents ← ForwardSelect(population, m)
+        child ← mutate(one of the parents, drawn uniformly);  train the child
+        the child joins the population, the oldest leaves it
+    return ForwardSelect(all that were ever trained, n)
+
+An architecture is judged once. A child that is known already joins the population again without a training,
+so K counts different architectures; the evolution also ends after 10 K children, or when the space is known whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from nesbs.ensemble import Score, Selection, forward_select
+from nesbs.rivals.pools import chosen
+from nesbs.spaces import Architecture, Space
+
+PATIENCE = 10  # children for each architecture of the budget
+
+
+@dataclass(frozen=True)
+class Birth:
+    """One step of the evolution: who had a child, who left, and the population after it, the oldest first."""
+
+    parent: Architecture
+    child: Architecture
+    died: Architecture
+    population: tuple[Architecture, ...]
+
+
+def nes_re(
+    space: Space,
+    start: Sequence[Architecture],
+    size: int,
+    score: Score,
+    *,
+    budget: int,
+    parents: int = 10,
+    generator: torch.Generator,
+) -> Selection:
+    """Evolve the population `start` until `budget` architectures are judged; ForwardSelect over all of them.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> def score(ensembles):  # many convolutions are good
+    ...     return torch.tensor([-str(ensemble).count("conv") / len(ensemble) for ensemble in ensembles])
+    >>> random = torch.Generator().manual_seed(0)
+    >>> str(nes_re(toy_edges(), list(toy_edges())[:3], 1, score, budget=27, generator=random).architectures[0])
+    '|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|'
+    """
+    known = dict.fromkeys(start)
+    for birth in evolve(space, start, score, budget=budget, parents=parents, generator=generator):
+        known.setdefault(birth.child)
+    members, loss = forward_select(list(known), size, score)
+    return chosen("nes-re", members, loss, list(known), score)
+
+
+def evolve(
+    space: Space,
+    start: Sequence[Architecture],
+    score: Score,
+    *,
+    budget: int,
+    parents: int = 10,
+    generator: torch.Generator,
+) -> Iterator[Birth]:
+    """The births of an evolution that begins with the population `start`, the oldest first."""
+    population, known = deque(start), set(start)
+    budget = min(budget, len(space))
+    for _ in range(PATIENCE * budget):
+        if len(known) >= budget:
+            return
+        able, _ = forward_select(list(population), min(parents, len(set(population))), score)
+        parent = able[int(torch.randint(len(able), (), generator=generator))]
+        child = mutate(space, parent, generator=generator)
+        known.add(child)
+        population.append(child)
+        yield Birth(parent, child, population.popleft(), tuple(population))
+
+
+def mutate(space: Space, architecture: Architecture, *, generator: torch.Generator) -> Architecture:
+    """Change one operation, one input or nothing, each as likely (where a space has no inputs to choose: one of two).
+
+    An input changes to another that the node does not take yet, and keeps its operation.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> parent = next(iter(toy_edges()))
+    >>> child = mutate(toy_edges(), parent, generator=torch.Generator().manual_seed(1))
+    >>> sum(a != b for a, b in zip(toy_edges().encode(parent), toy_edges().encode(child)))
+    1
+    """
+
+    def pick(count: int) -> int:
+        return int(torch.randint(count, (), generator=generator))
+
+    indices = list(space.encode(architecture))
+    inputs = [root for root, variable in enumerate(space.variables) if not variable.given and space.children(root, 0)]
+    operations = [i for i, choice in enumerate(indices) if choice >= 0 and i not in inputs]
+    kind = pick(3 if inputs else 2)
+    if kind == 1:
+        place = operations[pick(len(operations))]
+        others = [c for c in range(len(space.variables[place].choices)) if c != indices[place]]
+        indices[place] = others[pick(len(others))]
+    elif kind == 2:
+        root = inputs[pick(len(inputs))]
+        now = set(space.children(root, indices[root]))
+        near = [
+            choice
+            for choice in range(len(space.variables[root].choices))
+            if len(now & set(space.children(root, choice))) == len(now) - 1
+        ]
+        choice = near[pick(len(near))]
+        then = set(space.children(root, choice))
+        [left], [taken] = now - then, then - now
+        indices[taken], indices[root] = indices[left], choice
+    return space.architecture(indices)

@@ -1,0 +1,350 @@
+"""`nesbs compare`: everything once, stopped and gone on with, the same table; statistics that name no false winner."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from test_cli import call
+from test_runs import TINY
+
+import nesbs.trained
+from nesbs import files, metrics
+from nesbs.compare import budgeted, compare
+from nesbs.config import load_recipe
+from nesbs.ensemble import forward_select, scorer
+from nesbs.errors import NesbsError
+from nesbs.evaluation import paired, summarise
+from nesbs.methods import METHODS, Contest, named_methods
+from nesbs.pool import Pool
+from nesbs.report import comparison_as_markdown, draw_comparison
+from nesbs.rivals import gdas
+from nesbs.runs import Run
+from nesbs.stages import Progress
+from nesbs.supernet import Estimator
+
+SMALL = [
+    *TINY,
+    "threads=1",
+    "rivals.pool=6",
+    "rivals.pool_epochs=1",
+    "rivals.parents=2",
+    "rivals.passes=2",
+    "rivals.samples=4",
+]
+SET = [part for change in SMALL for part in ("--set", change)]
+ONE_SHOT = ["rsps", "darts", "darts-2nd", "gdas", "setn", "enas", "snas"]
+ENSEMBLES = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "deep", "mc-droppath", "snapshot", "single-best"]
+
+
+def recipe(*changes):
+    return load_recipe("toy", [*SMALL, *changes])
+
+
+def without_seconds(value):
+    """A record without what depends on the machine's mood."""
+    if isinstance(value, dict):
+        return {key: without_seconds(inner) for key, inner in value.items() if "seconds" not in key}
+    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A comparison, and every training of a network in it: (seed, epochs, images, name, architecture)."""
+    folder, trained = tmp_path_factory.mktemp("compare") / "whole", []
+    original = nesbs.trained.member_training
+
+    def counted(member, split, settings, *, seed, name, **more):
+        trained.append((seed, settings.epochs, len(split), name, str(member.architecture)))
+        return original(member, split, settings, seed=seed, name=name, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nesbs.trained.member_training", counted)
+        value = compare(recipe(), folder, ENSEMBLES, seeds=3)
+    return folder, value, trained
+
+
+def test_nothing_is_trained_twice_and_everything_is_measured(whole):
+    folder, value, trained = whole
+    assert len(set(trained)) == len(trained)
+    # One name is one architecture: no other name hides the same training, but for the copies of a deep ensemble.
+    plain = [entry for entry in trained if "-1" not in entry[3].split()[-1]]
+    assert len({(seed, epochs, images, text) for seed, epochs, images, _, text in plain}) == len(plain)
+    assert {seed for seed, *_ in trained} == {0, 1, 2}
+    assert list(value["methods"]) == ENSEMBLES
+    for entry in value["methods"].values():
+        errors = [outcome["scores"]["error"] for outcome in entry["seeds"]]
+        assert entry["mean"]["error"]["mean"] == pytest.approx(np.mean(errors))
+        assert entry["mean"]["error"]["standard_error"] == pytest.approx(np.std(errors, ddof=1) / 3**0.5)
+    assert files.read_json(folder / "comparison.json") == value
+
+
+def test_the_same_command_and_more_methods_find_what_is_there(whole, monkeypatch):
+    folder, value, _ = whole
+
+    def refuse(*_, **__):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("nesbs.trained.member_training", refuse)
+    monkeypatch.setattr(sys.modules["nesbs.rivals.snapshot"], "member_training", refuse)
+    assert compare(recipe(), folder, ENSEMBLES, seeds=3) == value
+    for seed in range(3):
+        (folder / f"seed-{seed}" / "rivals" / "nes-re.json").unlink()  # measured again, not trained again
+    again = compare(recipe(), folder, ["nesbs", "nes-re"], seeds=3)
+    assert without_seconds(again["methods"]["nes-re"]) == without_seconds(value["methods"]["nes-re"])
+
+
+class StopError(Exception):
+    """The power goes out."""
+
+
+class Stopping(Progress):
+    """Stops after so many steps of a stage."""
+
+    def __init__(self, stage, after):
+        self.stage, self.after, self.here = stage, after, False
+
+    def start(self, stage, total):
+        self.here = stage.startswith(self.stage)
+
+    def advance(self, done, note=""):
+        self.after -= self.here
+        if self.here and self.after < 0:
+            raise StopError
+
+
+@pytest.mark.parametrize(("stage", "after"), [("pool-1", 5), ("snapshot", 1)])
+def test_a_stop_loses_nothing(whole, stage, after, tmp_path):
+    _, value, _ = whole
+    with pytest.raises(StopError):
+        compare(recipe(), tmp_path / "run", ENSEMBLES, seeds=1, progress=Stopping(stage, after))
+    found = compare(recipe(), tmp_path / "run", ENSEMBLES, seeds=1)
+    for method, entry in found["methods"].items():
+        assert without_seconds(entry["seeds"]) == without_seconds(value["methods"][method]["seeds"][:1])
+        assert entry["difference"] is None or entry["difference"]["error"]["low"] is None  # one seed: no interval
+
+
+def test_kill_9_and_the_same_command(whole, tmp_path):
+    _, value, _ = whole
+    out = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "nesbs",
+        "compare",
+        "toy",
+        "--methods",
+        "nes-rs",
+        "--seeds",
+        "1",
+        "--out",
+        str(out),
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen([*command, "--quiet", *SET], env=environment)
+    while not list(out.glob("seed-0/pool-1-epochs-search_train/*.safetensors")):
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    assert not (out / "comparison.json").exists()
+    assert call("compare", "toy", "--methods", "nes-rs", "--seeds", 1, "--out", out, "--quiet", *SET) == 0
+    found = files.read_json(out / "comparison.json")["methods"]["nes-rs"]["seeds"]
+    assert without_seconds(found) == without_seconds(value["methods"]["nes-rs"]["seeds"][:1])
+
+
+def test_methods_choose_by_the_trained_pool(whole):
+    folder, value, _ = whole
+    run = Run.open(folder / "seed-0")
+    contest = Contest(run)
+    pool = contest.candidates
+    assert len(pool) == 6
+    log_probs = contest.judged.log_probs(pool)
+    losses = metrics.nll(log_probs, run.data.search_valid.labels)
+    outcome = {name: entry["seeds"][0] for name, entry in value["methods"].items()}
+    assert outcome["single-best"]["architectures"] == [str(pool[int(losses.argmin())])]
+    greedy, loss = forward_select(pool, 2, scorer(contest.judged))
+    assert outcome["nes-rs"]["architectures"] == [str(architecture) for architecture in greedy]
+    assert outcome["nes-rs"]["validation_loss"] == pytest.approx(loss)
+    assert outcome["deep"]["architectures"] == outcome["single-best"]["architectures"] * 2
+    for method in ("mc-droppath", "snapshot"):
+        assert outcome[method]["architectures"] == outcome["single-best"]["architectures"]
+    assert len(outcome["mc-droppath"]["scores"]["members"]) == 2  # passes
+    evolved = contest.selection("nes-re").candidates
+    assert [architecture for architecture, _ in evolved[:3]] == pool[:3]  # the population it begins with
+    assert len(evolved) <= 6
+
+
+def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(tmp_path):
+    assert named_methods("all") == [*ENSEMBLES, *ONE_SHOT]
+    with pytest.raises(StopError):
+        compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1, progress=Stopping("rival gdas", 1))
+    assert (tmp_path / "run/seed-0/rivals/gdas.checkpoint.safetensors").is_file()
+    found = compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1)["methods"]
+    stages = files.read_json(tmp_path / "run/seed-0/record.json")["stages"]
+    for method in ONE_SHOT:
+        [outcome] = found[method]["seeds"]
+        assert len(outcome["architectures"]) == len(outcome["scores"]["members"]) == 1
+        spent = stages[f"rival {method}"]["seconds"] + (stages["supernet"]["seconds"] if method == "rsps" else 0)
+        assert outcome["search_seconds"] == pytest.approx(spent, abs=0.01)
+    assert not list((tmp_path / "run").rglob("*.checkpoint.safetensors"))
+    run = Run.open(tmp_path / "run" / "seed-0")
+    settings = {"settings": run.recipe.supernet, "learning_rate": run.recipe.rivals.learning_rate}
+    alone = gdas(run.space, run.data.search_train, run.data.search_valid, **settings)
+    assert found["gdas"]["seeds"][0]["architectures"] == [str(alone.architecture)]
+
+
+def test_each_method_pays_for_what_it_used(whole):
+    folder, value, _ = whole
+    outcome = {name: entry["seeds"][0] for name, entry in value["methods"].items()}
+    stages = files.read_json(folder / "seed-0" / "record.json")["stages"]
+    costs = files.read_json(folder / "seed-0" / "pool-1-epochs-search_train" / "costs.json")
+    searched = sum(stages[stage]["seconds"] for stage in ("supernet", "posterior", "selection"))
+    assert outcome["nesbs"]["search_seconds"] == pytest.approx(searched, abs=0.01)
+    # The two that judge the whole pool paid the same, though one of them found it trained.
+    assert outcome["nes-rs"]["search_seconds"] == outcome["urs"]["search_seconds"] > 0
+    assert sum(costs.values()) == pytest.approx(stages["pool-1-epochs-search_train"]["seconds"], abs=0.05)
+    assert outcome["nes-rs"]["search_seconds"] <= sum(costs.values())
+    assert outcome["deep"]["evaluations"] == 6
+    assert outcome["single-best"]["training_seconds"] == outcome["mc-droppath"]["training_seconds"] > 0
+
+
+def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
+    folder, _, _ = whole
+    run = Run.open(folder / "seed-0")
+    deep = Contest(run).selection("deep").architectures
+    pool = Pool(run, run.data.test, images="all")
+    one, other = (next(member.parameters()) for member in pool.members(deep))
+    assert not torch.equal(one, other)
+    assert torch.equal(one, next(pool.members(deep[:1])[0].parameters()))
+
+
+def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
+    changes = ("rivals.judge=supernet", "rivals.measure=supernet", "ensemble.size=2")
+    methods = named_methods("all", measure="supernet")
+    assert set(methods) == set(METHODS) - {"deep", "mc-droppath", "snapshot", *ONE_SHOT}
+    found = compare(recipe(*changes), tmp_path / "run", methods, seeds=1)
+    assert not list((tmp_path / "run").rglob("pool-*"))
+    run = Run.open(tmp_path / "run" / "seed-0")
+    valid, test = (Estimator(run.supernet(), split) for split in (run.data.search_valid, run.data.test))
+    greedy, _ = forward_select(Contest(run).candidates, 2, scorer(valid))
+    outcome = found["methods"]["nes-rs"]["seeds"][0]
+    assert outcome["architectures"] == [str(architecture) for architecture in greedy]
+    expected = metrics.error(metrics.average(test.log_probs(greedy)), run.data.test.labels)
+    assert outcome["scores"]["error"] == pytest.approx(float(expected))
+    assert outcome["training_seconds"] == 0
+    supernet = files.read_json(run.folder / "record.json")["stages"]["supernet"]["seconds"]
+    assert outcome["search_seconds"] >= supernet
+    with pytest.raises(NesbsError, match="deep needs a training of its own: set rivals.measure=trained"):
+        named_methods("urs,deep", measure="supernet")
+
+
+def test_a_budget_is_the_same_for_all(tmp_path):
+    given = budgeted(recipe("rivals.judge=supernet", "rivals.measure=supernet", "sampler.delta=0.5"), 8)
+    found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re"], seeds=1)
+    for name, entry in found["methods"].items():
+        proposals = files.read_json(tmp_path / "run/seed-0/rivals" / f"{name}.selection.json")["proposals"]
+        judged = sum(len(proposal["architectures"]) for proposal in proposals) or entry["seeds"][0]["evaluations"]
+        assert judged == 8
+    with pytest.raises(NesbsError, match="--budget 3 is less than one ensemble of 2 for each δ .2."):
+        budgeted(recipe(), 3)
+
+
+def test_paired_intervals_are_students():
+    random = np.random.default_rng(0)
+    one, other = random.normal(size=(2, 5))
+    found, expected = paired(one, other), stats.ttest_rel(one, other).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert summarise([0.5]).standard_error is None
+    with pytest.raises(NesbsError, match="the same seeds, found 3 and 2"):
+        paired([1, 2, 3], [1, 2])
+    # Of two methods that are alike a winner is named one time in twenty, also with three seeds.
+    null = random.normal(size=(4000, 3))
+    assert np.mean([paired(row, np.zeros(3)).verdict is not None for row in null]) == pytest.approx(0.05, abs=0.01)
+
+
+def hand_made(differences, seeds=3):
+    def method(name, shift):
+        scores = [{"error": 0.1 + shift[i], "nll": 0.3 + shift[i]} for i in range(seeds)]
+        both = {
+            key: paired([s[key] for s in scores], [0.1 if key == "error" else 0.3] * seeds).to_json()
+            for key in ("error", "nll")
+        }
+        mean = {key: summarise([s[key] for s in scores]).to_json() for key in ("error", "nll")}
+        return {"seeds": [{"scores": s} for s in scores], "mean": mean, "difference": None if name == "nesbs" else both}
+
+    named = {name: method(name, shift) for name, shift in differences.items()}
+    return {"reference": "nesbs", "seeds": list(range(seeds)), "size": 3, "methods": named}
+
+
+def test_a_winner_is_printed_only_where_the_interval_excludes_zero():
+    record = hand_made(
+        {
+            "nesbs": (0, 0, 0),
+            "better": (-0.010, -0.011, -0.012),
+            "worse": (0.010, 0.011, 0.012),
+            "unclear": (-0.001, 0.001, -0.002),
+        }
+    )
+    rows = {line.split("|")[1].strip(): line.split("|") for line in comparison_as_markdown(record).splitlines()[2:6]}
+    winners = {name: cells[8].strip() for name, cells in rows.items()}
+    assert winners == {"nesbs": "–", "better": "better", "worse": "nesbs", "unclear": "–"}
+    assert rows["better"][7].strip() == "−1.10 [−1.35, −0.85]"
+    table = comparison_as_markdown(hand_made({"nesbs": (0, 0), "better": (-0.01, -0.011)}, seeds=2))
+    assert "no interval and no winner" in table
+    assert "better |" not in table.split("better", 1)[1].splitlines()[0]
+    drawing = draw_comparison(record)
+    assert drawing == draw_comparison(record)
+    assert all(f">{name}<" in drawing for name in record["methods"])
+
+
+def test_the_papers_hours_stand_beside_the_seconds_where_it_has_some():
+    record = hand_made({"nesbs": (0, 0, 0), "gdas": (0, 0, 0), "urs": (0, 0, 0)})
+    rows = comparison_as_markdown({**record, "space": "nasbench201", "sampler": "svgd-rd"}).splitlines()[2:5]
+    assert [row.split("|")[-2].strip() for row in rows] == ["1.2", "8.0", "–"]
+    assert all("8.0" not in row for row in comparison_as_markdown({**record, "space": "darts"}).splitlines()[2:5])
+
+
+def test_the_command_prints_the_table(whole, capsys):
+    folder, value, _ = whole
+    assert call("compare", "toy", "--methods", "urs, single-best", "--out", folder, *SET) == 0
+    out = capsys.readouterr().out
+    mean = value["methods"]["urs"]["mean"]["error"]
+    assert f"{100 * mean['mean']:.2f} ± {100 * mean['standard_error']:.2f}" in out
+    assert (folder / "comparison.md").read_text() in out
+    assert (folder / "comparison.svg").read_text().startswith("<?xml")
+    assert list(json.loads((folder / "comparison.json").read_text())["methods"]) == ["nesbs", "urs", "single-best"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "nes-sr"], "unknown method nes-sr: did you mean nes-"),
+        (["--methods", ","], "--methods names none"),
+        (["--methods", "urs", "--seeds", "0"], "Input should be greater than or equal to 1"),
+        (["--methods", "urs", "--set", "rivals.pool=28"], "rivals.pool=28 is larger than space toy-edges (27)"),
+        (["--methods", "urs", "--set", "rivals.pool=1"], "rivals.pool=1 is less than one ensemble of 2"),
+        (["--methods", "snapshot", "--set", "members.epochs=1"], "2 cycles need as many epochs"),
+        (["--methods", "deep", "--set", "rivals.architecture=dart-v2"], "did you mean darts-v2?"),
+        (["--methods", "nes-re", "--set", "rivals.population=9"], "population (9) must not be larger than pool (6)"),
+        (["--methods", "urs", "--set", "ensemble.architectures=[x, y]"], "compare searches"),
+    ],
+)
+def test_nonsense_is_refused_and_leaves_no_folder(arguments, message, tmp_path, capsys):
+    assert call("compare", "toy", "--out", tmp_path / "run", *SET, *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_another_comparison_is_refused(whole, tmp_path, capsys):
+    folder, _, _ = whole
+    assert call("compare", "toy", "--methods", "urs", "--out", folder, *SET, "--set", "rivals.pool=7") == 2
+    assert "rivals.pool is 6 there and 7 here" in capsys.readouterr().err
+    assert call("compare", "toy", "--methods", "urs", "--out", folder / "seed-0", *SET) == 2
+    assert "seed-0 holds a run, not a comparison" in capsys.readouterr().err
+    shutil.copy(folder / "comparison.md", tmp_path / "notes.md")
+    assert call("compare", "toy", "--methods", "urs", "--out", tmp_path, *SET) == 2
