@@ -93,6 +93,17 @@ def test_a_process_that_is_killed_is_explained(folder):
         list(running)
 
 
+def test_a_process_that_ends_while_it_hands_images_over_is_explained(folder, monkeypatch):
+    def broken(*_, **__):
+        raise ConnectionResetError(104, "Connection reset by peer")
+        yield
+
+    monkeypatch.setattr("nesbs.data.streaming.DataLoader", broken)
+    data = load_dataset(folder, stream="always", workers=1)
+    with pytest.raises(NesbsError, match=r"ended from outside \(.*reset by peer\): give it more"):
+        next(batches(data.train, 1, generator=torch.Generator().manual_seed(0)))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_image_that_breaks_later_is_grey_and_said_once(folder, workers):
     data = load_dataset(folder, stream="always", workers=workers, broken_limit=1)

@@ -120,7 +120,7 @@ class FileImages:
                     raise
                 reason = (str(error) or type(error).__name__).splitlines()[0]
                 with suppress(RuntimeError, AttributeError):  # the loader's own complaint, which may come late
-                    answers._shutdown_workers()
+                    answers._shutdown_workers()  # type: ignore[attr-defined]
                 raise NesbsError(
                     f"a process that reads images was ended from outside ({reason}): "
                     "give it more (shared) memory, or set data.workers=0"
