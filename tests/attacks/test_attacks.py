@@ -267,11 +267,12 @@ def test_autoattack_is_the_librarys(trained):
     library = pytest.importorskip("pyautoattack")
     network, images, labels = trained
     network, images, labels = network.float(), images[:30].float(), labels[:30]
-    theirs = library.AutoAttack(network, norm="Linf", eps=0.2, version="standard", seed=7)
-    expected, _ = theirs.run_standard_evaluation(images, labels, batch_size=30)
-    state, earlier, tracer = torch.get_rng_state(), sys.gettrace(), lambda *_: None
-    sys.settrace(tracer)  # as a debugger or a measure of coverage does
+    earlier, tracer = sys.gettrace(), lambda *_: None
     try:
+        theirs = library.AutoAttack(network, norm="Linf", eps=0.2, version="standard", seed=7)
+        expected, _ = theirs.run_standard_evaluation(images, labels, batch_size=30)
+        state = torch.get_rng_state()
+        sys.settrace(tracer)  # as a debugger or a measure of coverage does
         found = AutoAttack(epsilon=0.2).perturb(network, images, labels, generator=torch.Generator().manual_seed(7))
         left = sys.gettrace()
     finally:
