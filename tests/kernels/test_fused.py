@@ -77,7 +77,7 @@ def settings_of(**more):
     return SupernetSettings.of({"cells": 1, "channels": 16, "batch_size": 4, "learning_rate": 0.02, **more})
 
 
-@pytest.mark.parametrize("make", EDGE_SPACES)
+@pytest.mark.parametrize("make", [pytest.param(nasbench201, marks=pytest.mark.slow), toy_edges])
 @pytest.mark.parametrize("fair", [False, True], ids=["one", "fair"])
 def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise, large_blocks):
     space, settings, steps = make(), settings_of(nesterov=True), 2 if fair else 3

@@ -21,11 +21,16 @@ def close(one, two, device):
 
 @pytest.mark.parametrize(
     ("op", "partial"),
-    [*((op, 2) for op in PAIR_CODES), *((op, 1) for op in ("skip_connect", "max_pool_3x3", "dil_conv_3x3"))],
+    [
+        # Some take long in the interpreter.
+        *(pytest.param(op, 2, marks=[pytest.mark.slow] if "5x5" in op else []) for op in PAIR_CODES),
+        ("dil_conv_3x3", 1),
+        *(pytest.param(op, 1, marks=pytest.mark.slow) for op in ("skip_connect", "max_pool_3x3")),
+    ],
 )
 @pytest.mark.parametrize("reduces", [False, True], ids=["normal", "reduction"])
 def test_a_cell_of_one_operation_gives_its_states_and_gradients(op, reduces, partial, device, monkeypatch):
-    monkeypatch.setattr("nesbs.kernels.pair_cell.BLOCK", 16 if partial == 1 else 128)  # several, or one
+    monkeypatch.setattr("nesbs.kernels.pair_cell.BLOCK", 32 if partial == 1 else 128)  # several, or one
     from nesbs.kernels.pair_cell import PairCell
 
     torch.manual_seed(0)
@@ -61,6 +66,7 @@ def settings_of(**more):
     )
 
 
+@pytest.mark.slow
 def test_steps_give_the_plain_steps_losses_and_weights(device, noise, large_blocks):
     space, settings = darts(), settings_of()
     split = noise.search_train.to(device)
