@@ -15,6 +15,7 @@ from test_runs import TINY
 import nesbs
 from nesbs.config import training_recipe
 
+pytestmark = pytest.mark.xdist_group("readme")  # a command finds what the one before it left
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 COMMANDS = re.findall(r"^(?:\.venv/bin/)?nesbs [^#\n]*?(?=  |$)", README, re.M)
