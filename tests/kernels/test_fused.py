@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from nesbs import kernels
 from nesbs.rng import generator
 from nesbs.spaces import nasbench201, toy_edges
-from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
-from nesbs.supernet.fused import FusedPaths, fits, fused_network
+from nesbs.supernet import SupernetSettings, build_supernet, draw_groups, predictor
+from nesbs.supernet.fused import FusedNetwork, fits, fused_network
+from nesbs.supernet.fused_paths import FusedPaths
 from nesbs.training import Batch
 
 EDGE_SPACES = [nasbench201, toy_edges]
@@ -135,3 +136,10 @@ def test_only_networks_with_kernels_fit(device, noise):
         network = build_supernet(nasbench201(), split, settings_of(**more), seed=0).network
         assert fits(network, device, split.size) is fitting
     assert not fits(network, torch.device("meta"), split.size)
+
+
+def test_one_setting_turns_the_kernels_off(device, noise):
+    split = noise.search_valid.subset(torch.arange(8)).to(device)
+    for record in (True, False):
+        supernet = build_supernet(toy_edges(), split, settings_of(record=record), seed=0)
+        assert isinstance(getattr(predictor(supernet, split), "__self__", None), FusedNetwork) is record

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from nesbs.rng import generator
 from nesbs.spaces import darts
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
-from nesbs.supernet.fused import PAIR_CODES, FusedPaths, fits, fused_network
+from nesbs.supernet.fused import PAIR_CODES, fits, fused_network
+from nesbs.supernet.fused_paths import FusedPaths
 from nesbs.training import Batch
 
 SOURCES = [(0, 1), (0, 2), (1, 3), (3, 4)]  # every state is read, some by two nodes

@@ -86,7 +86,7 @@ def predictor(supernet: Supernet, split: Split) -> Callable[[Tensor, Sequence[Ar
     until the next call.
     """
     device = split.device
-    if fits(supernet.network, device, split.size):
+    if supernet.record and fits(supernet.network, device, split.size):
         return fused_network(supernet.network, lower_precision=supernet.lower_precision).predict
 
     @torch.no_grad()

@@ -1,16 +1,11 @@
-"""All paths of a step at once, where the architecture is data: one recording serves every step.
-
-What a path does is numbers that the kernels read, so a step launches the same kernels whatever is drawn, for one path
-or for a group, and is recorded whole: one launch.
-"""
+"""The forward pass of many paths at once, where the architecture is data: the same kernels serve them all."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import kernels
@@ -19,9 +14,7 @@ from nesbs.spaces.nasbench201 import EdgeNetwork
 from nesbs.spaces.operations import Partial
 from nesbs.spaces.pair_network import PairCell, PairNetwork
 from nesbs.spaces.sharing import BatchesApart
-from nesbs.supernet.paths import Group
-from nesbs.supernet.pieces import Layout, Parameters
-from nesbs.training import Batch, TrainingSettings
+from nesbs.supernet.pieces import Layout
 
 Recorded = tuple[Tensor, Tensor, Tensor, Callable[[], object]]  # images, codes, logits, replay
 Choice = tuple[int, int, int, str]  # kind of cell, target, source, operation
@@ -238,128 +231,3 @@ def fused_network(
         return FusedEdges(network, weights, lower_precision=lower_precision)
     assert isinstance(network, PairNetwork)
     return FusedPairs(network, weights, lower_precision=lower_precision)
-
-
-class FusedPaths:
-    """The step of a supernet; it trains the architectures that `paths` has for the epoch and the step."""
-
-    def __init__(
-        self,
-        network: PathNetwork,
-        paths: Sequence[Sequence[Group]],
-        batch: Batch,
-        settings: TrainingSettings,
-        optimiser: torch.optim.Optimizer,
-    ) -> None:
-        self._space, self._paths, self._settings, self._optimiser = network.space, paths, settings, optimiser
-        self._epoch = -1  # that is planned
-        device = batch.images.device
-        self._lower = settings.lower_precision(device)
-        self._layout = Layout(channels_last=True)
-        self._parameters = Parameters(network, optimiser, self._layout)
-        rows, self._leaves = self._rows(network)
-        self._network = fused_network(network, rows)
-        wires, place = network.wiring().wires, self._parameters.place
-        self._of: dict[Choice | None, list[int]] = {}  # parameters of a choice; None: of what all paths use
-        for wire in wires:
-            self._of.setdefault(wire.choice, []).extend(place[parameter] for parameter in wire.module.parameters())
-        known = {number for numbers in self._of.values() for number in numbers}
-        self._head = [number for number in range(len(place)) if number not in known]
-        most = max(len(group) for epoch in paths for group in epoch)
-        self._known: dict[Architecture, tuple[list[int], list[Choice]]] = {}
-        self._images, self._labels = batch.images.clone(), batch.labels.clone()
-        self._codes = torch.tensor([self._network.idle()] * most, dtype=torch.int32, device=device)
-        self._weight = torch.full((most,), 1 / most, device=device)
-        self._used = torch.zeros(len(place), dtype=torch.bool, device=device)
-        self._loss = torch.zeros((), device=device)
-        self._run = self._record() if device.type == "cuda" else self._work
-
-    def _rows(self, network: PathNetwork) -> tuple[list[Tensor], list[Tensor]]:
-        """The weights of each cell's operations as one row that shares the parameters' memory; all leaves in order."""
-        ours = self._parameters
-        ends = torch.tensor([0, *(parameter.numel() for parameter in ours.parameters)]).cumsum(0).tolist()
-        rows: list[Tensor] = []
-        inside: dict[int, Tensor] = {}  # parameters of cells → the row they lie in
-        for cell in cells_of(network):
-            places = [ours.place[parameter] for parameter in cell.edges.parameters()]
-            row = ours.values[ends[places[0]] : ends[places[-1] + 1]].detach().requires_grad_()
-            inside.update(dict.fromkeys(places, row))
-            rows.append(row)
-        leaves: list[Tensor] = []
-        for number, parameter in enumerate(ours.parameters):
-            leaf = inside.get(number, parameter)
-            if not leaves or leaves[-1] is not leaf:
-                leaves.append(leaf)
-        return rows, leaves
-
-    @torch.no_grad()
-    def __call__(self, batch: Batch) -> Tensor:
-        """Train one group of architectures on one batch; the loss, valid until the next call."""
-        if batch.epoch != self._epoch:
-            self._begin(batch.epoch)
-        self._images.copy_(batch.images)
-        self._labels.copy_(batch.labels)
-        self._codes.copy_(self._planned[0][batch.step])
-        self._weight.copy_(self._planned[1][batch.step])
-        self._used.copy_(self._planned[2][batch.step])
-        self._run()
-        return self._loss
-
-    def _begin(self, epoch: int) -> None:
-        """Plan the steps of an epoch on the device: codes, the weight of each path's loss, parameters in use."""
-        groups = self._paths[epoch]
-        # A group may be smaller: the rest is idle and has no weight.
-        codes = torch.tensor(self._network.idle(), dtype=torch.int32).repeat(len(groups), len(self._codes), 1)
-        weight = torch.zeros(len(groups), len(self._weight))
-        used = torch.zeros(len(groups), len(self._used), dtype=torch.bool)
-        used[:, self._head] = True
-        for step, group in enumerate(groups):
-            weight[step, : len(group)] = 1 / len(group)
-            rows = [self._row(path) for path in group]
-            codes[step, : len(group)] = torch.tensor([numbers for numbers, _ in rows], dtype=torch.int32)
-            # A path in which nothing reaches the output uses the head alone.
-            used[step, list(self._places([chosen for _, chosen in rows if chosen]))] = True
-        self._planned = [tensor.to(self._codes.device) for tensor in (codes, weight, used)]
-        self._epoch = epoch
-
-    def _row(self, path: Architecture) -> tuple[list[int], list[Choice]]:
-        if path not in self._known:
-            self._known[path] = self._network.codes(path), choices(self._space, path)
-        return self._known[path]
-
-    def _places(self, chosen: list[list[Choice]]) -> Iterator[int]:
-        """The parameters that paths use, each with its live choices."""
-        if chosen:
-            yield from self._of.get(None, ())
-        for choice in {choice for one in chosen for choice in one}:
-            yield from self._of[choice]
-
-    def _work(self) -> None:
-        """One step: forward, backward, update."""
-        paths = len(self._codes)
-        with torch.enable_grad():
-            with torch.autocast(self._images.device.type, torch.bfloat16, enabled=self._lower):
-                logits = self._network.logits(self._images, self._codes)
-            each = F.cross_entropy(logits.flatten(0, 1).float(), self._labels.repeat(paths), reduction="none")
-            loss = (self._weight * each.unflatten(0, (paths, -1)).mean(1)).sum()
-        gradients = torch.autograd.grad(loss, self._leaves)
-        self._parameters.gradients.copy_(torch.cat([self._layout.flat(gradient) for gradient in gradients]))
-        self._parameters.update(self._used, self._settings, self._optimiser.param_groups[0]["lr"])
-        self._loss.copy_(loss.detach())
-
-    @torch.no_grad()
-    def _record(self) -> Callable[[], object]:
-        ours = self._parameters
-        before = [ours.values.clone(), ours.momentum.clone()]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(2):
-                self._work()  # compiles the kernels; libraries choose theirs
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            self._work()
-        ours.values.copy_(before[0])
-        ours.momentum.copy_(before[1])
-        return graph.replay

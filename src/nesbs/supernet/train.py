@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
-from nesbs.supernet.fused import FusedPaths, fits
+from nesbs.supernet.fused import fits
+from nesbs.supernet.fused_paths import FusedPaths
 from nesbs.supernet.paths import Group, count_updates, draw_groups
 from nesbs.supernet.recorded import RecordedPaths
 from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
@@ -27,7 +28,7 @@ class SupernetSettings(TrainingSettings):
     channels: int | None = Field(None, ge=1, description="width; by default the space's own")
     partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
-    record: bool = Field(True, description="on a GPU, record each operation once and replay those of a step")
+    record: bool = Field(True, description="on a GPU, record steps and run our kernels; false: the plain path")
     paths: Literal["one", "fair"] = Field(
         "one", description="a step trains one architecture (paper), or a group that uses each operation once"
     )
@@ -42,6 +43,7 @@ class Supernet(nn.Module):
         self.space = space
         self.network = network
         self.lower_precision = False  # estimates are made as it was trained
+        self.record = True  # with our kernels where there are some
         self.losses: list[float] = []  # mean training loss of every epoch
         self.updates: dict[str, dict[str, int]] = {}  # see `count_updates`
 
@@ -80,6 +82,7 @@ def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, se
     place(network, split)
     supernet = Supernet(space, network)
     supernet.lower_precision = settings.lower_precision(split.device)
+    supernet.record = settings.record
     return supernet
 
 
