@@ -54,7 +54,10 @@ LEVERS: dict[str, dict[str, Any]] = {
     "rate 0.2": {"learning_rate": 0.2},
     "cutout 8": {"cutout": 8},
     "plain images": {"crop": 0, "flip": False},
+    "160 epochs, batch 128, decay 1e-3": {"epochs": 160, "batch_size": 128, "weight_decay": 1e-3},
     "the paper's": {"paths": "one", "cells": 5, "epochs": 50, "batch_size": 128},
+    "one path, fast": {"paths": "one"},
+    "one path, plain": {"paths": "one", "record": False, "precision": "float32"},
 }
 
 
@@ -110,13 +113,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--column", required=True)
     parser.add_argument("--only", nargs="*", choices=list(LEVERS), default=list(LEVERS), help="these alone")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
+    parser.add_argument("--rows", type=int, help="so many of the table's rows, the first")
     parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     chosen = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     more: dict[str, Any] = {"train_limit": 200} if chosen.toy else {"root": chosen.root}
     data = load_dataset(chosen.data, **more).to(device)
-    texts, accuracies = read_table(chosen.table, chosen.column)
+    texts, accuracies = (column[: chosen.rows] for column in read_table(chosen.table, chosen.column))
     architectures = [nasbench201().parse(text) for text in texts]
     print(f"{'':<24}{'seconds':>8}  {'by loss':<14}{'by accuracy':<14}{'expected':<10}{'rank of the mode'}")
     rows = []

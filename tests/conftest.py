@@ -2,6 +2,8 @@
 
 import os
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
+
 import pytest
 import torch
 
