@@ -120,13 +120,13 @@ def main(arguments: list[str] | None = None) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     more: dict[str, Any] = {"train_limit": 200} if chosen.toy else {"root": chosen.root}
     data = load_dataset(chosen.data, **more).to(device)
-    texts, accuracies = (column[: chosen.rows] for column in read_table(chosen.table, chosen.column))
-    architectures = [nasbench201().parse(text) for text in texts]
+    texts, accuracies = read_table(chosen.table, chosen.column)
+    architectures = [nasbench201().parse(text) for text in texts[: chosen.rows]]
     print(f"{'':<24}{'seconds':>8}  {'by loss':<14}{'by accuracy':<14}{'expected':<10}{'rank of the mode'}")
     rows = []
     for seed in chosen.seeds:
         for name in chosen.only:
-            row = measure(name, data, architectures, np.array(accuracies), seed=seed, toy=chosen.toy)
+            row = measure(name, data, architectures, np.array(accuracies[: chosen.rows]), seed=seed, toy=chosen.toy)
             rows.append(row)
             ranks = [row["rankings"][kind] for kind in ("loss", "error")]
             figures = "".join(f"{r['spearman']['value']:.3f}/{r['better_half']:.3f}  ".ljust(14) for r in ranks)

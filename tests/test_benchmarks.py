@@ -3,10 +3,12 @@
 import sys
 from pathlib import Path
 
+from test_runs import TINY
+
 from nesbs import files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import estimators, levers
+from benchmarks import estimators, levers, whole
 from benchmarks.__main__ import main
 
 
@@ -47,3 +49,14 @@ def test_leave_one_out_is_unbiased_and_straight_through_is_not(tmp_path):
     assert many["deviation"] < by_name["leave-one-out, 2 architectures"]["deviation"]
     soft = by_name["straight-through, Gumbel temperature 3"]
     assert soft["bias"] > 4 * soft["error_of_bias"]
+
+
+def test_a_whole_search_is_timed_stage_by_stage(tmp_path, capsys):
+    small = [part for change in TINY for part in ("--set", change)]
+    whole.main(["toy", *small, "--json", str(tmp_path / "whole.json")])
+    assert "toy: " in capsys.readouterr().out
+    [row] = files.read_json(tmp_path / "whole.json")["rows"]
+    assert set(row["stages"]) == {"supernet", "posterior", "selection", "selection by Monte Carlo"}
+    assert sum(row["stages"].values()) <= row["seconds"]
+    assert {proposal["delta"] for proposal in row["svgd-rd"]["proposals"]} == set(whole.DELTAS)
+    assert row["monte-carlo"]["sampler"] == "monte-carlo"
