@@ -41,6 +41,7 @@ POSTERIOR: dict[str, Any] = {"evidence": "auto", "steps": 500, "batch_size": 100
 LEVERS: dict[str, dict[str, Any]] = {
     "base": {},
     "one path": {"paths": "one", "epochs": 200},  # as many paths in all as the fair groups have
+    "dense": {"paths": "dense", "epochs": 50},  # likewise
     "two cells": {"cells": 2},
     "three cells": {"cells": 3},
     "full depth": {"cells": 5},
@@ -55,6 +56,7 @@ LEVERS: dict[str, dict[str, Any]] = {
     "cutout 8": {"cutout": 8},
     "plain images": {"crop": 0, "flip": False},
     "160 epochs, batch 128, decay 1e-3": {"epochs": 160, "batch_size": 128, "weight_decay": 1e-3},
+    "dense, batch 128, decay 1e-3": {"paths": "dense", "epochs": 50, "batch_size": 128, "weight_decay": 1e-3},
     "the paper's": {"paths": "one", "cells": 5, "epochs": 50, "batch_size": 128},
     "one path, fast": {"paths": "one"},
     "one path, plain": {"paths": "one", "record": False, "precision": "float32"},

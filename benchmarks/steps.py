@@ -81,7 +81,7 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
         chosen = SupernetSettings.of({"epochs": 1000, "skip_dead": True, **settings, **more})
         built = build_supernet(space, split, chosen, seed=0)
         length = max(1, len(split) // chosen.batch_size)
-        groups = draw_groups(space, length, seed=0, epoch=0, skip_dead=True, fair=chosen.paths == "fair")
+        groups = draw_groups(space, length, seed=0, epoch=0, skip_dead=True, paths=chosen.paths)
         return supernet_training(built, split, chosen, [groups] * chosen.epochs, seed=0)
 
     started, mine = time.perf_counter(), steps()

@@ -34,7 +34,7 @@ def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device):
 
     space, channels = make(), 16
     torch.manual_seed(0)
-    [group] = draw_groups(space, 1, seed=3, epoch=0, skip_dead=False, fair=True)
+    [group] = draw_groups(space, 1, seed=3, epoch=0, skip_dead=False, paths="fair")
     network = space.supernet(classes=10, in_channels=3, channels=channels, cells=1, affine=False).to(device)
     cell = network.stages[0][0]
     fused = fused_network(network)
@@ -83,7 +83,7 @@ def settings_of(**more):
 def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise, large_blocks):
     space, settings, steps = make(), settings_of(nesterov=True), 2 if fair else 3
     split = noise.search_train.to(device)
-    groups = draw_groups(space, steps, seed=0, epoch=0, skip_dead=fair, fair=fair)
+    groups = draw_groups(space, steps, seed=0, epoch=0, skip_dead=fair, paths="fair" if fair else "one")
     groups[0] = (space.architecture([0] * len(space.variables)),)  # nothing reaches the output
     supernets = [build_supernet(space, split, settings, seed=0) for _ in range(2)]
     assert fits(supernets[1].network, device, split.size)

@@ -71,7 +71,7 @@ def settings_of(**more):
 def test_steps_give_the_plain_steps_losses_and_weights(device, noise, large_blocks):
     space, settings = darts(), settings_of()
     split = noise.search_train.to(device)
-    [group] = draw_groups(space, 1, seed=1, epoch=0, skip_dead=False, fair=True)
+    [group] = draw_groups(space, 1, seed=1, epoch=0, skip_dead=False, paths="fair")
     groups = [group[:2], group[:1]]  # a group, and a smaller one
     supernets = [build_supernet(space, split, settings, seed=0) for _ in range(2)]
     assert fits(supernets[1].network, device, split.size)

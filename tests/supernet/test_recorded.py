@@ -60,7 +60,7 @@ def test_twenty_steps_give_the_plain_steps_losses_and_weights(make, more, device
     steps = 4 if more.get("paths") == "fair" else 20
     settings = settings_of(**more)
     split = noise.search_train.to(device)
-    paths = draw_groups(space, steps, seed=0, epoch=0, skip_dead=False, fair=steps == 4)
+    paths = draw_groups(space, steps, seed=0, epoch=0, skip_dead=False, paths="fair" if steps == 4 else "one")
     if "none" in space.operations:
         paths[-1] = (*paths[-1][1:], space.architecture([0] * len(space.variables)))  # nothing reaches the output
     # In double precision, so that rounding, which batches of sixteen 8×8 images magnify, has no part in it.

@@ -222,7 +222,20 @@ def test_fair_training_trains_all_operations_of_an_edge_alike(noise):
 
 def test_dead_paths_of_a_fair_group_are_left_out():
     space = toy_edges()
-    groups = draw_groups(space, 50, seed=0, epoch=0, skip_dead=True, fair=True)
+    groups = draw_groups(space, 50, seed=0, epoch=0, skip_dead=True, paths="fair")
     assert len(groups) == 50
     assert all(group and not any(space.is_dead(path) for path in group) for group in groups)
     assert min(map(len, groups)) < 3
+
+
+@pytest.mark.parametrize("space", [nasbench201(), darts()], ids=["nasbench201", "darts"])
+def test_a_dense_group_uses_each_operation_but_none_once(space):
+    [group] = draw_groups(space, 1, seed=0, epoch=0, skip_dead=True, paths="dense")
+    assert len(group) == len(set(space.operations) - {"none"})
+    for cell in range(len(space.kinds)):
+        for edges in zip(*(path.cells[cell] for path in group), strict=True):
+            used = [op for node in edges for op, _ in node]
+            assert "none" not in used
+            if space.name == "nasbench201":
+                sources = len(edges[0])
+                assert sorted(used) == sorted([op for op in space.operations if op != "none"] * sources)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from nesbs import rng
 from nesbs.spaces import Architecture, Space
 
 Group = tuple[Architecture, ...]  # the architectures of one step
+Paths = Literal["one", "fair", "dense"]
 
 
-def draw_groups(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool, fair: bool = False) -> list[Group]:
-    """The architectures of every step of an epoch: one each, or with `fair` a group for each."""
-    if not fair:
+def draw_groups(
+    space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool, paths: Paths = "one"
+) -> list[Group]:
+    """The architectures of every step of an epoch: one each, or a group for each, `dense` without `none`."""
+    if paths == "one":
         return [(path,) for path in draw_paths(space, steps, seed=seed, epoch=epoch, skip_dead=skip_dead)]
     random = rng.generator(seed, "supernet", "paths", epoch)
     groups: list[Group] = []
     while len(groups) < steps:
-        group = fair_group(space, generator=random)
+        group = fair_group(space, generator=random, dense=paths == "dense")
         if skip_dead:  # the rest stays fair: a dead path would train nothing
             group = tuple(path for path in group if not space.is_dead(path))
         if group:
@@ -25,22 +30,24 @@ def draw_groups(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: b
     return groups
 
 
-def fair_group(space: Space, *, generator: torch.Generator) -> Group:
+def fair_group(space: Space, *, generator: torch.Generator, dense: bool = False) -> Group:
     """As many architectures as there are operations, which together use each operation of each edge once.
 
     Every decision goes through its choices in an order of its own, drawn at random (from the start again where it
-    has fewer); each architecture alone is uniform.
+    has fewer); each architecture alone is uniform. With `dense` they do without `none`, which has nothing to train.
 
     >>> from nesbs.spaces import toy_edges
     >>> group = fair_group(toy_edges(), generator=torch.Generator().manual_seed(0))
     >>> sorted(path.cells[0][0][0][0] for path in group)
     ['none', 'nor_conv_3x3', 'skip_connect']
     """
-    count = len(space.operations)
+    left_out = {"none"} if dense else set()
+    count = len(set(space.operations) - left_out)
     columns = []
     for variable in space.variables:
-        rounds = -(-count // len(variable.choices))
-        orders = [torch.randperm(len(variable.choices), generator=generator) for _ in range(rounds)]
+        choices = torch.tensor([i for i, choice in enumerate(variable.choices) if choice not in left_out])
+        rounds = -(-count // len(choices))
+        orders = [choices[torch.randperm(len(choices), generator=generator)] for _ in range(rounds)]
         columns.append(torch.cat(orders)[:count])
     return tuple(space.architecture(row) for row in torch.stack(columns, 1).tolist())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ from nesbs.data import Split, steps_per_epoch
 from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.supernet.fused import fits
 from nesbs.supernet.fused_paths import FusedPaths
-from nesbs.supernet.paths import Group, count_updates, draw_groups
+from nesbs.supernet.paths import Group, Paths, count_updates, draw_groups
 from nesbs.supernet.recorded import RecordedPaths
 from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
 
@@ -29,8 +28,9 @@ class SupernetSettings(TrainingSettings):
     partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
     record: bool = Field(True, description="on a GPU, record steps and run our kernels; false: the plain path")
-    paths: Literal["one", "fair"] = Field(
-        "one", description="a step trains one architecture (paper), or a group that uses each operation once"
+    paths: Paths = Field(
+        "one",
+        description="a step trains one architecture (paper), or a group using each operation once (dense: but none)",
     )
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
@@ -109,9 +109,9 @@ def train_supernet(
     chosen = SupernetSettings.of(settings)
     supernet = build_supernet(space, split, chosen, seed=seed)
     # Drawn ahead: the draws of an epoch depend on seed and epoch alone.
-    steps, fair = steps_per_epoch(split, chosen.batch_size), chosen.paths == "fair"
+    steps = steps_per_epoch(split, chosen.batch_size)
     paths = [
-        draw_groups(space, steps, seed=seed, epoch=epoch, skip_dead=chosen.skip_dead, fair=fair)
+        draw_groups(space, steps, seed=seed, epoch=epoch, skip_dead=chosen.skip_dead, paths=chosen.paths)
         for epoch in range(chosen.epochs)
     ]
     trained = supernet_training(supernet, split, chosen, paths, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
