@@ -22,6 +22,7 @@ from nesbs.spaces import SPACES
 
 sys.path.insert(0, str(ROOT / "docs"))
 import draw
+import examples
 
 DOCS = ROOT / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
@@ -177,6 +178,14 @@ class Page(HTMLParser):
             self.wordless.append(given.get("src"))
 
 
+def test_examples_become_code():
+    text = "Twice.\n\n>>> def twice(x):\n...     return 2 * x\n>>> twice(3)\n6\n\nNo more."
+    before, example, after = examples.fenced(text).split("```")
+    assert (before, after) == ("Twice.\n\n", "\n\nNo more.")
+    assert example == "pycon\n>>> def twice(x):\n...     return 2 * x\n>>> twice(3)\n6\n"
+    assert examples.fenced("No example.") == "No example."
+
+
 def test_the_site_builds_strictly_and_asks_nobody(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
@@ -205,3 +214,4 @@ def test_the_site_builds_strictly_and_asks_nobody(tmp_path):
     assert 'id="nesbs.search"' in api
     assert '<span class="gp">&gt;&gt;&gt; </span>' in api  # examples are shown as code
     assert "<blockquote>" not in api
+    assert "largest change of a pixel; paper: 0.01" in api  # a setting's description
