@@ -45,7 +45,7 @@ def demo_in_words():
 
 
 def against_benchmark():
-    """Of each network that the benchmark knows too: its accuracy in per cent, the benchmark's, its row."""
+    """Of each network that the benchmark knows too: name, text, accuracy in per cent, the benchmark's, its row."""
     for name, known in (
         ("best", 94.37),
         ("middle", None),
@@ -56,14 +56,17 @@ def against_benchmark():
         known = known or BENCHMARK[text]
         kind = "test" if metrics["measured_on"] == "test" else "held-out"
         seconds = record["stages"]["members"]["seconds"]
-        shown = text.replace("|", "\\|")
-        row = f"| `{shown}` | {metrics['test_images']:,} {kind} | {accuracy:.2f} | {known:g} | {seconds:.0f} |"
-        yield accuracy, known, row
+        row = f"{metrics['test_images']:,} {kind} | {accuracy:.2f} | {known:g} | {seconds:.0f} |"
+        yield name, text, accuracy, known, row
 
 
-def benchmark():
-    head = ["| architecture | images | accuracy % | the benchmark's | seconds |", "| --- | --- | --- | --- | --- |"]
-    return "\n".join([*head, *(row for _, _, row in against_benchmark())])
+def benchmark(*, texts=True):
+    """With the architectures' texts, or with their names alone."""
+    lines = ["| architecture | images | accuracy % | the benchmark's | seconds |", "| --- | --- | --- | --- | --- |"]
+    for name, text, _, _, row in against_benchmark():
+        shown = text.replace("|", "\\|") if texts else name
+        lines.append(f"| `{shown}` | {row}")
+    return "\n".join(lines)
 
 
 def speed():
@@ -102,7 +105,7 @@ def beyond():
     ensemble = read("nasbench201", "best", "metrics.json")["ensemble"]
     heat, people, unseen = (ensemble[part]["ensemble"] for part in ("temperature", "human", "unseen"))
     by_kind = ensemble["corruptions"]["ensemble"]["by_corruption"]
-    lines = ["| | |", "| --- | --- |"]
+    lines = ["| measure | value |", "| --- | --- |"]
     lines.append(f"| ECE before, after temperature scaling | {heat['before']['ece']:.4f}, {heat['after']['ece']:.4f} |")
     lines.append(f"| NLL before, after | {heat['before']['nll']:.4f}, {heat['after']['nll']:.4f} |")
     lines.append(f"| KL divergence to people's labels (CIFAR-10H) | {people['kl_divergence']:.4f} |")
