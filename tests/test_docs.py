@@ -33,7 +33,8 @@ def place(tmp_path, monkeypatch):
     """A folder to work in, with what the pages speak of, and everything at toy size."""
     monkeypatch.chdir(tmp_path)
     folder_of_images(tmp_path / "FOLDER")
-    np.savez(tmp_path / "cifar10h.npz", counts=np.ones((40, 10)))
+    for name in ("people.npz", "cifar10h.npz"):
+        np.savez(tmp_path / name, counts=np.ones((40, 10)))
     at_toy_size(monkeypatch)
     known = [(registry, dict(registry)) for registry in (SPACES, METHODS)]
     yield tmp_path
