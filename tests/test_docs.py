@@ -18,6 +18,8 @@ from spaces import test_contract
 
 from nesbs.cli import app
 from nesbs.methods import METHODS
+from nesbs.posterior import Posterior
+from nesbs.samplers import NoEnsembleError
 from nesbs.spaces import SPACES
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -83,10 +85,12 @@ def check_sampler(space):
     sampler, make = space["FarApart"], SPACES["toy-edges"]
     test_ensembles.test_proposals_are_legal_and_reproducible(sampler(), make)
     test_ensembles.test_an_ensemble_larger_than_the_space_is_refused(sampler())
+    with pytest.raises(NoEnsembleError, match="fewer than 2 different architectures in 500 draws"):
+        sampler(draws=5).propose(
+            test_ensembles.peaked(make()), size=2, rounds=1, generator=torch.Generator().manual_seed(0)
+        )
     whole = sampler(draws=2000)  # sees all 27 architectures of the toy space: two of them can differ in every decision
-    [proposal] = whole.propose(
-        test_ensembles.Posterior(make()), size=3, rounds=1, generator=torch.Generator().manual_seed(0)
-    )
+    [proposal] = whole.propose(Posterior(make()), size=3, rounds=1, generator=torch.Generator().manual_seed(0))
     rows = make().encode_all(proposal.architectures)
     assert all(bool((rows[i] != rows[j]).all()) for i in range(3) for j in range(i))
 
