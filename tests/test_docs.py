@@ -153,7 +153,10 @@ def test_the_results_page_has_the_means_of_the_demo():
 
 @pytest.mark.parametrize("name", draw.PICTURES)
 def test_a_picture_is_what_its_records_give(name):
-    assert (DOCS / "pictures" / name).read_text() == draw.drawn(name), "draw it again: python docs/draw.py"
+    kept, made = (DOCS / "pictures" / name).read_text(), draw.drawn(name)
+    # A cell has the colours of the report's page, which may change without making the picture wrong.
+    kept, made = (re.sub(r"<style>.*?</style>", "", text, flags=re.S) for text in (kept, made))
+    assert kept == made, "draw it again: python docs/draw.py"
 
 
 def test_the_particles_of_the_picture_are_those_of_the_algorithm():
