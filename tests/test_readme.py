@@ -1,5 +1,7 @@
 """The README's commands and code run, and its figures are those of the records."""
 
+import re
+
 import pytest
 import tables
 from documents import ROOT, at_toy_size, code, commands, folder_of_images, run_command, table
@@ -9,6 +11,12 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_readme_has_commands():
     assert len(commands(README)) >= 10
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "results/README.md"])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
 def test_the_readmes_commands_run(tmp_path, monkeypatch):
