@@ -68,6 +68,22 @@ def test_commands_inside_sentences_exist(page):
         check_mention(command)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nesbs rum demo",
+        "nesbs recipes --key",
+        "make dinner",
+        "pip install 'nesbs[all]'",
+        "python -m benchmarks --fast",
+        "ls",
+    ],
+)
+def test_a_command_that_does_not_exist_is_found_out(command):
+    with pytest.raises((AssertionError, SystemExit)):
+        run_command(command, {})
+
+
 def check_space(space):
     """The space written on the page passes what every space must."""
     make = space["ChainSpace"]
