@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/demo
 
-.PHONY: demo test lint bench format clean
+.PHONY: demo test lint bench docs format clean
 
 demo: $(VENV)/.core   ## the whole method on the data inside the package, with a report
 	$(BIN)/nesbs demo --out $(OUT)
@@ -24,8 +24,11 @@ format: $(VENV)/.dev
 bench: $(VENV)/.core  ## speed, as ratios against a plain reference in the same run
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.docs   ## the documentation as a site in site/, checked strictly, without the network
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage site
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -36,4 +39,8 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/.core $(VENV)/.docs
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@ $(VENV)/.core

@@ -1,0 +1,290 @@
+"""The pictures of these pages, drawn from records: `python docs/draw.py` writes `docs/pictures`.
+
+What a picture shows is in a JSON file; `PICTURES` says which. The particles of δ's picture are computed here
+and kept in `docs/pictures/delta.json`; the others show the demo of seed 0 (`results/demo/0`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import torch
+from torch import Tensor
+
+import nesbs
+from nesbs.report import draw_cells
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "pictures"
+DEMO = ROOT / "results" / "demo" / "0"
+WIDTH = 400  # of every picture: its text stays legible on a telephone
+INK, GREY, PALE, TEAL, ORANGE = "#1b2a2f", "#5c6b70", "#e3ecee", "#00796b", "#c24e00"
+DELTAS = (-1.0, 0.0, 1.0, 2.0)
+MEANS, VARIANCES = ((-1.0, 0.0), (0.0, 1.0)), (0.25, 0.5)  # paper, fig. 2
+
+
+def two_gaussians(x: Tensor) -> Tensor:
+    """The log density of the paper's two Gaussians, (…, 2) to (…)."""
+    means, variances = x.new_tensor(MEANS), x.new_tensor(VARIANCES)
+    each = -(x[..., None, :] - means).square() / (2 * variances)
+    return each.sum(-1).logsumexp(-1) - math.log(4 * math.pi * math.sqrt(VARIANCES[0] * VARIANCES[1]))
+
+
+def move_particles() -> dict[str, Any]:
+    """Fifteen particles under every δ, from the same start; with the deviation of their log densities."""
+    start = torch.randn(15, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    deltas = torch.tensor(DELTAS, dtype=torch.float64)
+    found = nesbs.sample_svgd_rd(two_gaussians, start.expand(len(DELTAS), -1, -1), delta=deltas, steps=1000)
+    return {
+        "deltas": DELTAS,
+        "particles": [[[round(value, 4) for value in point] for point in one] for one in found.tolist()],
+        "deviations": [round(value, 4) for value in two_gaussians(found).std(-1).tolist()],
+    }
+
+
+def picture(title: str, height: float) -> ET.Element:
+    """An empty picture on a white card, with a name for those who cannot see it."""
+    view = {"viewBox": f"0 0 {WIDTH} {height:g}", "width": str(WIDTH), "height": f"{height:g}"}
+    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", **view})
+    ET.SubElement(root, "title").text = title
+    ET.SubElement(root, "style").text = f"text{{font:13px system-ui,sans-serif;fill:{INK}}}"
+    add(root, "rect", width=WIDTH, height=height, rx=8, fill="#ffffff")
+    return root
+
+
+def add(parent: ET.Element, tag: str, words: str | None = None, **attributes: str | float) -> ET.Element:
+    """Add an element; `_` in an attribute's name stands for `-`."""
+    named = {
+        name.replace("_", "-"): value if isinstance(value, str) else f"{value:.4g}"
+        for name, value in attributes.items()
+    }
+    element = ET.SubElement(parent, tag, named)
+    element.text = words
+    return element
+
+
+def text_of(root: ET.Element) -> str:
+    """The picture as a file's text."""
+    ET.indent(root, " ")
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def pipeline(record: dict[str, Any], selection: dict[str, Any]) -> str:
+    """The stages from images to a measured ensemble, with what each took."""
+    data, stages = record["data"], record["stages"]
+    judged = len(selection["proposals"])
+    rows = [
+        ("images", f"{data['search_train']:,} to train on, {data['search_valid']:,} held out", None),
+        ("supernet", "one network for the whole space", stages["supernet"]["seconds"]),
+        ("posterior", "how probable is each architecture?", stages["posterior"]["seconds"]),
+        ("ensembles", f"{judged} drawn and judged, one kept", stages["selection"]["seconds"]),
+        ("members", f"{len(selection['architectures'])} networks, trained from scratch", stages["members"]["seconds"]),
+        ("measures", f"on {data['test_images']:,} test images, and a page", stages["evaluation"]["seconds"]),
+    ]
+    pitch = 58
+    said = "; ".join(f"{name}: {what}" for name, what, _ in rows)
+    root = picture(f"The stages of the method, from top to bottom. {said}", pitch * len(rows) + 6)
+    for place, (name, what, seconds) in enumerate(rows):
+        top = 10 + place * pitch
+        add(root, "rect", x=10, y=top, width=92, height=38, rx=6, fill=TEAL)
+        add(root, "text", name, x=56, y=top + 24, text_anchor="middle", style="fill:#fff;font-weight:600")
+        add(root, "text", what, x=112, y=top + (16 if seconds is not None else 24))
+        if seconds is not None:
+            took = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+            add(root, "text", took, x=112, y=top + 34, style=f"fill:{GREY}")
+        if place:
+            add(root, "path", d=f"M56,{top - 20}v12m-5,-5l5,6l5,-6", fill="none", stroke=INK, stroke_width=2)
+    return text_of(root)
+
+
+def heat_map(posterior: dict[str, Any]) -> str:
+    """The probability of every operation on every edge, written in its field; the likeliest has a frame."""
+    variables = posterior["variables"]
+    choices = variables[0]["choices"]
+    left, top, row, column = 44, 62, 34, (WIDTH - 44 - 12) / len(choices)
+    best = ", ".join(f"{v['name']} {choices[_largest(v['probabilities'])]}" for v in variables)
+    root = picture(f"The posterior: the likeliest operation on each edge is {best}", top + row * len(variables) + 40)
+    add(root, "text", "edge", x=10, y=top - 10, style=f"fill:{GREY}")
+    for place, choice in enumerate(choices):
+        for line, part in enumerate(choice.rsplit("_", 1)):
+            at = {"x": left + (place + 0.5) * column, "y": top - 26 + 15 * line}
+            add(root, "text", part, text_anchor="middle", style="font-size:12px", **at)
+    for line, variable in enumerate(variables):
+        y = top + line * row
+        add(root, "text", variable["name"], x=10, y=y + 22)
+        most = _largest(variable["probabilities"])
+        for place, share in enumerate(variable["probabilities"]):
+            field = {"x": left + place * column + 2, "y": y + 2, "width": column - 4, "height": row - 4, "rx": 4}
+            frame = {"stroke": INK, "stroke_width": 2} if place == most else {}
+            add(root, "rect", fill=_shade(share), **field, **frame)
+            ink = "#fff" if share > 0.75 else INK
+            at = {"x": left + (place + 0.5) * column, "y": y + 22}
+            add(root, "text", f"{share:.2f}", text_anchor="middle", style=f"fill:{ink}", **at)
+    entropy, prior = posterior["entropy"], posterior["log_size"]
+    told = f"entropy {entropy:.2f} nats; the uniform prior's is {prior:.2f}"
+    add(root, "text", told, x=10, y=top + row * len(variables) + 24, style=f"fill:{GREY}")
+    return text_of(root)
+
+
+def _largest(values: list[float]) -> int:
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def _shade(share: float) -> str:
+    """From nearly white to teal."""
+    ends = (0xF1, 0x00), (0xF7, 0x79), (0xF6, 0x6B)
+    return "#" + "".join(f"{round(low + (high - low) * min(1.0, share)):02x}" for low, high in ends)
+
+
+def effect_of_delta(record: dict[str, Any]) -> str:
+    """The particles under each δ over the two Gaussians' density."""
+    side, gap, top = 186, 9, 34
+    deltas, deviations = record["deltas"], record["deviations"]
+    told = ", ".join(f"{s:.2f} at δ = {d:g}" for d, s in zip(deltas, deviations, strict=True))
+    root = picture(
+        f"Fifteen particles on two Gaussians. Deviation of their log densities: {told}", 2 * (side + top) + 14
+    )
+    density = add(add(root, "defs"), "g", id="density")
+    for level, shade in zip(
+        (0.012, 0.04, 0.09, 0.15, 0.2), ("#eef4f5", "#dbe9ea", "#c3dbdd", "#a9cccf", "#8bbabe"), strict=True
+    ):
+        add(density, "path", d=_region(level, side), fill=shade)
+    for place, (delta, deviation, points) in enumerate(zip(deltas, deviations, record["particles"], strict=True)):
+        x, y = gap + (place % 2) * (side + gap), top + (place // 2) * (side + top)
+        words = f"δ = {delta:g}".replace("-", "−")
+        add(root, "text", words, x=x + 2, y=y - 8, style="font-weight:600")
+        add(root, "text", f"deviation {deviation:.2f}", x=x + side, y=y - 8, text_anchor="end", style=f"fill:{GREY}")
+        panel = add(root, "g", transform=f"translate({x:g},{y:g})")
+        add(panel, "use", href="#density")
+        add(panel, "rect", width=side, height=side, fill="none", stroke=GREY)
+        for point in points:
+            across, down = _place(*point, side)
+            add(panel, "circle", cx=across, cy=down, r=4.5, fill=ORANGE, stroke="#ffffff")
+    return text_of(root)
+
+
+LEFT, RIGHT, LOW, HIGH = -3.0, 2.5, -2.25, 3.25  # what δ's picture shows
+
+
+def _place(x: float, y: float, side: float) -> tuple[float, float]:
+    """Where a point lies in a panel."""
+    return round((x - LEFT) / (RIGHT - LEFT) * side, 1), round((HIGH - y) / (HIGH - LOW) * side, 1)
+
+
+def _region(level: float, side: int) -> str:
+    """The part of a panel where the density is above a level, as strips."""
+    columns = torch.linspace(LEFT, RIGHT, 4 * side + 1, dtype=torch.float64)
+    strips = []
+    for line in range(side):
+        y = HIGH - (line + 0.5) / side * (HIGH - LOW)
+        inside = two_gaussians(torch.stack([columns, torch.full_like(columns, y)], -1)).exp() > level
+        strips += [
+            f"M{start / 4:g},{line}h{(end - start) / 4:g}v1.3h{(start - end) / 4:g}z"
+            for start, end in _runs(inside.tolist())
+        ]
+    return "".join(strips)
+
+
+def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:
+    """Where each run of true begins and ends."""
+    start = None
+    for place, flag in enumerate([*flags, False]):
+        if flag and start is None:
+            start = place
+        elif not flag and start is not None:
+            yield start, place
+            start = None
+
+
+def proposals(selection: dict[str, Any]) -> str:
+    """Every ensemble that was judged, by its estimated validation loss; the chosen one is a full star."""
+    judged = selection["proposals"]
+    deltas = sorted({entry["delta"] for entry in judged})
+    losses = [entry["loss"] for entry in judged]
+    low, high, left, top, row = min(losses), max(losses), 78, 16, 44
+    base = top + row * len(deltas)
+    root = picture(
+        f"{len(judged)} ensembles and their estimated validation losses, from {low:.3f} to {high:.3f}; the lowest was "
+        f"chosen, with δ = {selection['delta']:g}",
+        base + 66,
+    )
+
+    def across(loss: float) -> float:
+        return left + 14 + (loss - low) / (high - low) * (WIDTH - left - 40)
+
+    for line, delta in enumerate(deltas):
+        y = top + row * (line + 0.5)
+        add(root, "text", f"δ = {delta:g}", x=10, y=y + 5)
+        add(root, "path", d=f"M{left},{y:g}H{WIDTH - 12}", stroke=PALE, stroke_width=2)
+        for entry in judged:
+            if entry["delta"] == delta and entry["loss"] != selection["loss"]:
+                add(root, "circle", cx=across(entry["loss"]), cy=y, r=6, fill="none", stroke=TEAL, stroke_width=2)
+        if delta == selection["delta"]:
+            add(root, "path", d=_star(across(selection["loss"]), y), fill=ORANGE)
+    add(root, "path", d=f"M{left},{base}H{WIDTH - 12}", stroke=INK)
+    for loss in (low, high):
+        add(root, "text", f"{loss:.3f}", x=across(loss), y=base + 18, text_anchor="middle")
+    add(
+        root,
+        "text",
+        "estimated validation loss",
+        x=(left + WIDTH) / 2,
+        y=base + 36,
+        text_anchor="middle",
+        style=f"fill:{GREY}",
+    )
+    add(root, "path", d=_star(left, base + 52), fill=ORANGE)
+    add(root, "text", "chosen", x=left + 14, y=base + 56)
+    add(root, "circle", cx=left + 90, cy=base + 52, r=6, fill="none", stroke=TEAL, stroke_width=2)
+    add(root, "text", "another ensemble", x=left + 104, y=base + 56)
+    return text_of(root)
+
+
+def _star(x: float, y: float) -> str:
+    """Five points around a place."""
+    corners = [(11 - 6.2 * (k % 2), math.pi * k / 5) for k in range(10)]
+    return "M" + "L".join(f"{x + r * math.sin(a):.1f},{y - r * math.cos(a):.1f}" for r, a in corners) + "Z"
+
+
+def cell(selection: dict[str, Any]) -> str:
+    """The first chosen cell."""
+    space = nesbs.nasbench201()
+    return draw_cells(space, space.parse(selection["architectures"][0]), "the first member's cell")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record."""
+    value: dict[str, Any] = json.loads(path.read_text())
+    return value
+
+
+# The file of each picture, what draws it, and the records it is drawn from.
+PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
+    "pipeline.svg": (pipeline, (DEMO / "record.json", DEMO / "selection.json")),
+    "cell.svg": (cell, (DEMO / "selection.json",)),
+    "posterior.svg": (heat_map, (DEMO / "posterior.json",)),
+    "proposals.svg": (proposals, (DEMO / "selection.json",)),
+    "delta.svg": (effect_of_delta, (FOLDER / "delta.json",)),
+}
+
+
+def drawn(name: str) -> str:
+    """A picture's text, from its records."""
+    draw, records = PICTURES[name]
+    return draw(*map(read, records))
+
+
+def main() -> None:
+    """Draw all of them."""
+    (FOLDER / "delta.json").write_text(json.dumps(move_particles(), indent=1) + "\n")
+    for name in PICTURES:
+        (FOLDER / name).write_text(drawn(name))
+
+
+if __name__ == "__main__":
+    main()

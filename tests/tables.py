@@ -1,0 +1,117 @@
+"""The tables of README and docs/, made from the committed records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from statistics import fmean
+
+RESULTS = Path(__file__).parents[1] / "results"
+with (Path(__file__).parent / "nasbench201_sample.csv").open() as opened:
+    BENCHMARK = {row["architecture"]: float(row["valid_acc_cifar10"]) for row in csv.DictReader(opened)}
+
+
+def read(*parts):
+    return json.loads(RESULTS.joinpath(*parts).read_text())
+
+
+def demo_metrics():
+    """The metrics of the demo under each seed, by seed."""
+    return {folder.name: read("demo", folder.name, "metrics.json") for folder in sorted((RESULTS / "demo").iterdir())}
+
+
+def demo():
+    lines = [
+        "| seed | ensemble: error %, NLL | best member: error %, NLL | uniform-random ensemble: error %, NLL |",
+        "| --- | --- | --- | --- |",
+    ]
+    for seed, metrics in demo_metrics().items():
+        ensemble, uniform = metrics["ensemble"], metrics["uniform"]
+        best = {key: min(member[key] for member in ensemble["members"]) for key in ("error", "nll")}
+        cells = [f"{100 * row['error']:.2f}, {row['nll']:.4f}" for row in (ensemble, best, uniform)]
+        lines.append(f"| {seed} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def demo_in_words():
+    """The means over the seeds, as a sentence has them."""
+    means = [
+        [fmean(metrics[name][key] for metrics in demo_metrics().values()) for key in ("error", "nll")]
+        for name in ("ensemble", "uniform")
+    ]
+    (error, nll), (other_error, other_nll) = means
+    return f"error {100 * error:.2f} % against {100 * other_error:.2f} %, NLL {nll:.4f} against {other_nll:.4f}"
+
+
+def against_benchmark():
+    """Of each network that the benchmark knows too: name, text, accuracy in per cent, the benchmark's, its row."""
+    for name, known in (
+        ("best", 94.37),
+        ("middle", None),
+    ):  # the first: the benchmark's best on CIFAR-10, test accuracy
+        metrics, record = (read("nasbench201", name, f"{file}.json") for file in ("metrics", "record"))
+        [text] = metrics["ensemble"]["architectures"]
+        accuracy = 100 * (1 - metrics["ensemble"]["error"])
+        known = known or BENCHMARK[text]
+        kind = "test" if metrics["measured_on"] == "test" else "held-out"
+        seconds = record["stages"]["members"]["seconds"]
+        row = f"{metrics['test_images']:,} {kind} | {accuracy:.2f} | {known:g} | {seconds:.0f} |"
+        yield name, text, accuracy, known, row
+
+
+def benchmark(*, texts=True):
+    """With the architectures' texts, or with their names alone."""
+    lines = ["| architecture | images | accuracy % | the benchmark's | seconds |", "| --- | --- | --- | --- | --- |"]
+    for name, text, _, _, row in against_benchmark():
+        shown = text.replace("|", "\\|") if texts else name
+        lines.append(f"| `{shown}` | {row}")
+    return "\n".join(lines)
+
+
+def speed():
+    lines = ["| | ours, ms | plain, ms | ratio |", "| --- | --- | --- | --- |"]
+    for row in read("benchmarks", "h200.json")["results"]:
+        ours, plain = 1e3 * row["seconds"], 1e3 * row["reference_seconds"]
+        lines.append(f"| {row['name']} | {ours:.2f} | {plain:.2f} | {row['ratio']:.1f} |")
+    return "\n".join(lines)
+
+
+def estimators():
+    lines = ["| | bias | deviation | cosine |", "| --- | --- | --- | --- |"]
+    for place, rows in read("benchmarks", "estimators.json")["results"].items():
+        for row in rows:
+            figures = " | ".join(f"{row[key]:.2f}" for key in ("bias", "deviation", "cosine"))
+            lines.append(f"| {place}: {row['name']} | {figures} |")
+    return "\n".join(lines)
+
+
+def one_run(name):
+    """A run whole: errors and NLL of the ensemble and its members, disagreement, and what each part took."""
+    metrics, record = (read(name, f"{file}.json") for file in ("metrics", "record"))
+    ensemble = metrics["ensemble"]
+    lines = ["| | error % | NLL |", "| --- | --- | --- |"]
+    lines.append(f"| ensemble | {100 * ensemble['error']:.2f} | {ensemble['nll']:.4f} |")
+    for number, member in enumerate(ensemble["members"], start=1):
+        lines.append(f"| member {number} | {100 * member['error']:.2f} | {member['nll']:.4f} |")
+    lines.append(f"| mean of the members | {100 * ensemble['member_error']:.2f} | – |")
+    told = ", ".join(f"{stage} {entry['seconds']:.0f} s" for stage, entry in record["stages"].items())
+    lines += ["", f"PPD {100 * ensemble['disagreement']:.2f} %. {record['device'].replace('cpu', 'CPU')}: {told}."]
+    return "\n".join(lines)
+
+
+def beyond():
+    """What else was measured of the benchmark's best network."""
+    ensemble = read("nasbench201", "best", "metrics.json")["ensemble"]
+    heat, people, unseen = (ensemble[part]["ensemble"] for part in ("temperature", "human", "unseen"))
+    by_kind = ensemble["corruptions"]["ensemble"]["by_corruption"]
+    lines = ["| measure | value |", "| --- | --- |"]
+    lines.append(f"| ECE before, after temperature scaling | {heat['before']['ece']:.4f}, {heat['after']['ece']:.4f} |")
+    lines.append(f"| NLL before, after | {heat['before']['nll']:.4f}, {heat['after']['nll']:.4f} |")
+    lines.append(f"| KL divergence to people's labels (CIFAR-10H) | {people['kl_divergence']:.4f} |")
+    score = unseen["max_probability"]
+    lines.append(f"| AUROC against `fashion-mini`, by maximum probability | {score['auroc']:.4f} |")
+    for place, severity in ((0, 1), (4, 5)):
+        mean = fmean(rows["error"][place] for rows in by_kind.values())
+        lines.append(f"| error %, mean over {len(by_kind)} corruptions, severity {severity} | {100 * mean:.2f} |")
+    return "\n".join(lines)

@@ -1,0 +1,241 @@
+"""The pages of docs/: what they say to type runs, tables and pictures are those of the records, the site builds."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib import import_module
+
+import numpy as np
+import pytest
+import tables
+import torch
+from documents import ROOT, at_toy_size, check_mention, code, commands, folder_of_images, mentions, run_command, table
+from samplers import test_ensembles
+from spaces import test_contract
+
+from nesbs.cli import app
+from nesbs.methods import METHODS
+from nesbs.posterior import Posterior
+from nesbs.samplers import NoEnsembleError
+from nesbs.spaces import SPACES
+
+sys.path.insert(0, str(ROOT / "docs"))
+import draw
+import examples
+
+DOCS = ROOT / "docs"
+PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder to work in, with what the pages speak of, and everything at toy size."""
+    monkeypatch.chdir(tmp_path)
+    folder_of_images(tmp_path / "FOLDER")
+    for name in ("people.npz", "cifar10h.npz"):
+        np.savez(tmp_path / name, counts=np.ones((40, 10)))
+    at_toy_size(monkeypatch)
+    known = [(registry, dict(registry)) for registry in (SPACES, METHODS)]
+    yield tmp_path
+    for registry, before in known:
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(PAGES[page]) or code(PAGES[page])])
+def test_what_a_page_tells_its_reader_to_type_runs(page, place):
+    """All commands of a page in their order, then all its code, in one folder: each finds what came before."""
+    if page == "reproduce" and page not in {entry.callback.__name__ for entry in app.registered_commands}:
+        pytest.skip("there is no nesbs reproduce yet")
+    names = {"runs/demo-SEED": "runs/demo-0", "SEED": "0", "data.root=DATA": "data.root=null", "all": "fog,jpeg"}
+    for command in commands(PAGES[page]):
+        run_command(command, names)
+    space = {}
+    for block in code(PAGES[page]):
+        exec(compile(block, f"{page}.md", "exec"), space)
+    check = CHECKS.get(page)
+    if check is not None:
+        check(space)
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README", "CONTRIBUTING"])
+def test_commands_inside_sentences_exist(page):
+    text = PAGES.get(page) or (ROOT / f"{page}.md").read_text()
+    for command in mentions(text):
+        check_mention(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nesbs rum demo",
+        "nesbs recipes --key",
+        "make dinner",
+        "pip install 'nesbs[all]'",
+        "python -m benchmarks --fast",
+        "ls",
+    ],
+)
+def test_a_command_that_does_not_exist_is_found_out(command):
+    with pytest.raises((AssertionError, SystemExit)):
+        run_command(command, {})
+
+
+def check_space(space):
+    """The space written on the page passes what every space must."""
+    make = space["ChainSpace"]
+    assert len(make()) == 27
+    random = torch.Generator().manual_seed(0)
+    test_contract.test_text_and_indices_round_trip(make, random)
+    test_contract.test_length_equals_a_count_by_brute_force(make)
+    test_contract.test_members_and_supernet_give_logits_at_every_legal_size(make, random)
+    test_contract.test_one_path_equals_the_mixture_with_its_gates(make, random)
+    test_contract.test_many_paths_at_once_are_the_paths_one_by_one(make, False, random)
+
+
+def check_sampler(space):
+    """The sampler written on the page passes what every sampler must, and its members differ most."""
+    sampler, make = space["FarApart"], SPACES["toy-edges"]
+    test_ensembles.test_proposals_are_legal_and_reproducible(sampler(), make)
+    test_ensembles.test_an_ensemble_larger_than_the_space_is_refused(sampler())
+    with pytest.raises(NoEnsembleError, match="fewer than 2 different architectures in 500 draws"):
+        sampler(draws=5).propose(
+            test_ensembles.peaked(make()), size=2, rounds=1, generator=torch.Generator().manual_seed(0)
+        )
+    whole = sampler(draws=2000)  # sees all 27 architectures of the toy space: two of them can differ in every decision
+    [proposal] = whole.propose(Posterior(make()), size=3, rounds=1, generator=torch.Generator().manual_seed(0))
+    rows = make().encode_all(proposal.architectures)
+    assert all(bool((rows[i] != rows[j]).all()) for i in range(3) for j in range(i))
+
+
+def check_rival(space):
+    """The rival written on the page takes the best, one by one, whatever they are together."""
+    pool = list(SPACES["toy-edges"]())[:6]
+    losses = dict(zip(pool, (5.0, 1.0, 4.0, 2.0, 3.0, 6.0), strict=True))
+
+    def score(ensembles):
+        return torch.tensor([max(losses[member] for member in ensemble) for ensemble in ensembles])
+
+    found = space["top"](pool, 2, score)
+    assert found.architectures == (pool[1], pool[3])
+    assert found.loss == 2.0
+    assert "| top " in space["table"]
+
+
+def check_delta(space):
+    """Greater δ, more different log densities: what the page says."""
+    spread = list(space["spread"].values())
+    assert spread == sorted(spread)
+    assert spread[0] == pytest.approx(0, abs=1e-3)
+
+
+def check_names(_):
+    """The page lists what can be reproduced, no more and no less."""
+    listed = re.findall(r"^\| `((?:table|fig)\S+)` ", PAGES["reproduce"], re.M)
+    assert tuple(listed) == import_module("nesbs.reproduce.spec").NAMES
+
+
+CHECKS = {
+    "add-a-space": check_space,
+    "add-a-sampler": check_sampler,
+    "add-a-rival": check_rival,
+    "how-it-works": check_delta,
+    "reproduce": check_names,
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "made"),
+    [
+        ("results", "demo", tables.demo),
+        ("results", "benchmark", lambda: tables.benchmark(texts=False)),
+        ("results", "demo-darts", lambda: tables.one_run("demo-darts")),
+        ("results", "minutes", lambda: tables.one_run("cifar10-nasbench201-minutes")),
+        ("results", "beyond", tables.beyond),
+        ("speed", "speed", tables.speed),
+        ("ranking", "estimators", tables.estimators),
+    ],
+)
+def test_a_pages_figures_are_those_of_the_records(page, name, made):
+    assert table(PAGES[page], name) == made()
+
+
+def test_the_results_page_has_the_means_of_the_demo():
+    assert tables.demo_in_words() in PAGES["results"].replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", draw.PICTURES)
+def test_a_picture_is_what_its_records_give(name):
+    kept, made = (DOCS / "pictures" / name).read_text(), draw.drawn(name)
+    # A cell has the colours of the report's page, which may change without making the picture wrong.
+    kept, made = (re.sub(r"<style>.*?</style>", "", text, flags=re.S) for text in (kept, made))
+    assert kept == made, "draw it again: python docs/draw.py"
+
+
+def test_the_particles_of_the_picture_are_those_of_the_algorithm():
+    kept, moved = json.loads((DOCS / "pictures" / "delta.json").read_text()), draw.move_particles()
+    assert kept["deviations"] == pytest.approx(moved["deviations"], abs=0.05)
+    assert kept["deviations"] == sorted(kept["deviations"])
+    # At δ = −1 nothing pushes: every particle is at one of the two peaks.
+    peaks = {tuple(round(value, 2) for value in point) for point in kept["particles"][0]}
+    assert peaks == {(-0.07, 0.93), (-0.93, 0.07)}
+
+
+class Page(HTMLParser):
+    """What a page asks for when it is opened, and its images without words."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.asked, self.wordless = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag in ("script", "img", "iframe", "source", "video", "audio", "object", "embed", "use", "image"):
+            self.asked += [given[key] for key in ("src", "href", "srcset", "data", "xlink:href") if given.get(key)]
+        if tag == "link":
+            self.asked.append(given["href"])
+        if tag == "img" and not given.get("alt"):
+            self.wordless.append(given.get("src"))
+
+
+def test_examples_become_code():
+    text = "Twice.\n\n>>> def twice(x):\n...     return 2 * x\n>>> twice(3)\n6\n\nNo more."
+    before, example, after = examples.fenced(text).split("```")
+    assert (before, after) == ("Twice.\n\n", "\n\nNo more.")
+    assert example == "pycon\n>>> def twice(x):\n...     return 2 * x\n>>> twice(3)\n6\n"
+    assert examples.fenced("No example.") == "No example."
+
+
+def test_the_site_builds_strictly_and_asks_nobody(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    site = tmp_path / "site"
+    assert {path.stem for path in site.glob("*.html")} == {*PAGES, "404"}
+    for path in site.rglob("*.html"):
+        page = Page(path.read_text())
+        assert page.asked
+        for address in page.asked:
+            assert not address.lower().startswith(("http:", "https:", "//")), f"{path.name} asks {address}"
+            if path.stem != "404" and not address.startswith(("data:", "#")):
+                assert (path.parent / address.split("?")[0].split("#")[0]).exists(), f"{path.name} lacks {address}"
+        assert not page.wordless, path.name
+    for path in site.rglob("*.css"):
+        text = path.read_text()
+        assert "url(http" not in text, path.name
+        assert "@import" not in text, path.name
+    api = (site / "api.html").read_text()
+    assert 'id="nesbs.search"' in api
+    assert '<span class="gp">&gt;&gt;&gt; </span>' in api  # examples are shown as code
+    assert "<blockquote>" not in api
+    assert "largest change of a pixel; paper: 0.01" in api  # a setting's description
