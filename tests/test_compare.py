@@ -25,6 +25,7 @@ from nesbs.pool import Pool
 from nesbs.report import comparison_as_markdown, draw_comparison
 from nesbs.rivals import gdas
 from nesbs.runs import Run
+from nesbs.spaces import zoo
 from nesbs.stages import Progress
 from nesbs.supernet import Estimator
 
@@ -223,6 +224,15 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
     assert torch.equal(one, next(pool.members(deep[:1])[0].parameters()))
 
 
+def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
+    changes = ("space.name=darts", "rivals.architecture=nasnet-a", "members.cells=3", "members.channels=2")
+    contest = Contest(Run.create(tmp_path / "run", recipe(*changes)))
+    found = contest.outcome("deep")
+    assert found["architectures"] == [str(zoo["nasnet-a"])] * 2
+    assert len(found["scores"]["members"]) == 2
+    assert (found["evaluations"], found["search_seconds"]) == (0, 0.0)
+
+
 def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
     changes = ("rivals.judge=supernet", "rivals.measure=supernet", "ensemble.size=2")
     methods = named_methods("all", measure="supernet")
@@ -330,6 +340,11 @@ def test_the_command_prints_the_table(whole, capsys):
         (["--methods", "urs", "--set", "rivals.pool=1"], "rivals.pool=1 is less than one ensemble of 2"),
         (["--methods", "snapshot", "--set", "members.epochs=1"], "2 cycles need as many epochs"),
         (["--methods", "deep", "--set", "rivals.architecture=dart-v2"], "did you mean darts-v2?"),
+        (["--methods", "deep", "--set", "rivals.architecture=resnet"], "resnet is a cell of space nasbench201"),
+        (
+            ["--methods", "deep", "--set", "space.name=darts", "--set", "rivals.architecture=robnet-free"],
+            "the network has 20 different cells: set members.cells=20",
+        ),
         (["--methods", "nes-re", "--set", "rivals.population=9"], "population (9) must not be larger than pool (6)"),
         (["--methods", "urs", "--set", "ensemble.architectures=[x, y]"], "compare searches"),
     ],

@@ -15,7 +15,7 @@ from nesbs.config import load_recipe
 from nesbs.curves import curves
 from nesbs.errors import NesbsError
 from nesbs.given import given_training, refuse_without_effect
-from nesbs.listing import dataset_text, datasets_text, recipes_text, settings_text, zoo_text
+from nesbs.listing import dataset_text, datasets_text, entry_text, recipes_text, settings_text, zoo_text
 from nesbs.methods import named_methods
 from nesbs.options import (
     Changes,
@@ -49,7 +49,7 @@ from nesbs.report import (
 )
 from nesbs.robustness import attack_settings, measure_robustness
 from nesbs.runs import Run
-from nesbs.spaces import darts, zoo
+from nesbs.spaces import get_space, zoo
 from nesbs.stages import Progress
 from nesbs.trained import sizes_in_words
 from nesbs.version import __version__
@@ -433,13 +433,14 @@ def zoo_(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Published cells of the DARTS space; with a name, its cells."""
+    """Published cells, each with its size and source; with a name, its cells."""
     if name is None:
         if out is not None:
             raise NesbsError("--out draws one cell: name it")
         print(zoo_text())
         return
-    space, architecture = darts(), zoo[name]
+    space, architecture = get_space(zoo.entry(name).space), zoo[name]
+    print(f"{name}\n{entry_text(name)}\n")
     print(cells_as_text(space, architecture))
     print(architecture)
     if out is not None:

@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nesbs import files, folders
 from nesbs.checks import check_recipe
 from nesbs.config import Recipe
 from nesbs.data import Dataset, load_dataset
+from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
 from nesbs.evaluation import paired, summarise
 from nesbs.methods import REFERENCE, Contest
@@ -120,7 +123,8 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[str]) -
     if "snapshot" in methods:
         cycles(recipe.members, size)
     if rivals.architecture is not None:
-        named_architecture(space, rivals.architecture)
+        with torch.device("meta"):
+            design_member(space, named_architecture(space, rivals.architecture), data.train, recipe.members)
 
 
 def _entry(found: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> dict[str, Any]:
