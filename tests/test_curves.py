@@ -67,6 +67,26 @@ def test_points_are_the_methods_own_choices_measured_on_the_test_images(drawn):
     assert point(value, "single-best", 2, 4)["seeds"][1]["architectures"] == [best]
 
 
+def test_seeds_can_draw_from_one_supernet(drawn):
+    folder, value, _ = drawn
+    asked = {"budgets": (4,), "sizes": (2,), "seeds": 2, "one_supernet": True}
+    shared = curves(whole_recipe(), folder, ["nesbs", "urs"], **asked)
+    first, second = point(shared, "urs", 2, 4)["seeds"]
+    assert first == point(value, "urs", 2, 4)["seeds"][0]  # the first seed has its own
+    run = Run.open(folder / "seed-0")
+    own = Finder(run, 4).with_seed(1)
+    assert own.pool == Finder(Run.open(folder / "seed-1"), 4).pool != Finder(run, 4).pool
+    found = own.find(Point("urs", 2, 4))
+    assert second == {"seed": 1, "architectures": [str(each) for each in found], **own.measure(found)}
+    stages = files.read_json(run.folder / "record.json")["stages"]
+    assert [cost["supernet"] for cost in shared["seconds"]] == [stages["supernet"]["seconds"], None]
+    assert shared["seconds"][1]["points"] == stages["curves-1"]["seconds"] > 0
+    assert "All seeds draw from the supernet" in curves_as_markdown(shared)
+    said = curves_as_markdown(value)
+    mean = sum(cost["supernet"] for cost in value["seconds"]) / 2
+    assert f"supernet 2 × {mean:.1f} s" in said
+
+
 def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
     folder, value, _ = drawn
     run = Run.open(folder / "seed-0")
@@ -138,6 +158,7 @@ def test_the_command_draws_curves(drawn, capsys):
         (["--budgets", "4", "--temperatures", "0"], "--temperatures above 0"),
         (["--budgets", "4", "--deltas", "nan"], "--deltas takes numbers"),
         (["--sizes", "3"], "--sizes goes with --budgets"),
+        (["--one-supernet"], "--one-supernet goes with --budgets"),
         (["--budgets", "4", "--methods", "deep"], "deep needs a training of its own"),
     ],
 )

@@ -303,6 +303,9 @@ def compare(
     sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Of the curves' ensembles.")] = None,
     temperatures: Annotated[str | None, typer.Option(metavar="T,T", help="τ of the curves (Fig. 6).")] = None,
     deltas: Annotated[str | None, typer.Option(metavar="D,D", help="Also each δ on its own (Fig. 7).")] = None,
+    one_supernet: Annotated[
+        bool, typer.Option("--one-supernet", help="Curves of all seeds from the first one's supernet.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where; nesbs-compare-RECIPE.")] = None,
     changes: Changes = None,
     seed: Seed = None,
@@ -349,6 +352,7 @@ def compare(
                 temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
                 deltas=() if deltas is None else decimals(deltas, "--deltas"),
                 seeds=seeds,
+                one_supernet=one_supernet,
                 device=chosen_device(device),
                 progress=progress,
             )
@@ -357,7 +361,13 @@ def compare(
             print(table)
             print(f"figure: {figure}")
         return
-    for name, given in (("sizes", sizes), ("temperatures", temperatures), ("deltas", deltas)):
+    curves_alone = {
+        "sizes": sizes,
+        "temperatures": temperatures,
+        "deltas": deltas,
+        "one-supernet": one_supernet or None,
+    }
+    for name, given in curves_alone.items():
         if given is not None:
             raise NesbsError(f"--{name} goes with --budgets")
     named = named_methods(methods, measure=loaded.rivals.measure)
