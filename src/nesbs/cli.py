@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nesbs import files, folders
-from nesbs.compare import budgeted
+from nesbs.compare import budgeted, timed
 from nesbs.compare import compare as compare_methods
 from nesbs.config import load_recipe
 from nesbs.curves import curves
@@ -35,6 +35,7 @@ from nesbs.options import (
     ended,
     numbers,
 )
+from nesbs.options import budget as budget_named
 from nesbs.progress import shown
 from nesbs.quality import measure_quality
 from nesbs.report import (
@@ -295,7 +296,7 @@ def compare(
     methods: Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")],
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="So many, from the recipe's on; 3 or more.")] = 3,
     budget: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Architectures that each method may judge.")
+        str | None, typer.Option(metavar="N|Ns", help="Architectures that each method may judge, or seconds: 90s.")
     ] = None,
     budgets: Annotated[
         str | None, typer.Option(metavar="N,N", help="Curves over these instead, without training (Fig. 5).")
@@ -336,6 +337,12 @@ def compare(
     Ends with one table (comparison.md, comparison.json) and one figure (comparison.svg). A winner is named where the
     paired 95 % interval over seeds excludes zero. The same command goes on where it stopped; more methods or seeds in
     the same folder find what is there. Settings of the rivals are rivals.* (nesbs recipes --keys).
+
+    --budget 50: every method that judges architectures may judge 50 of them.
+
+    --budget 90s: the search of every method may take 90 seconds, measured on the device at hand. What counts: supernet
+    and posterior where a method uses them, training or estimating what it judges, and a one-shot method's own training,
+    shortened to the epochs that fit; not the training of what was chosen. A search that takes longer is marked.
     """
     loaded = load_recipe(recipe, changes or [], seed=seed)
     folder = out or Path(f"nesbs-compare-{Path(recipe).stem}")
@@ -370,10 +377,13 @@ def compare(
     for name, given in curves_alone.items():
         if given is not None:
             raise NesbsError(f"--{name} goes with --budgets")
+    if budget is not None:
+        architectures, seconds = budget_named(budget)
+        loaded = timed(loaded, seconds) if seconds is not None else budgeted(loaded, architectures or 0)
     named = named_methods(methods, measure=loaded.rivals.measure)
     with shown(quiet) as progress:
         found = compare_methods(
-            loaded if budget is None else budgeted(loaded, budget),
+            loaded,
             folder,
             named,
             seeds=seeds,
