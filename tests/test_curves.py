@@ -98,6 +98,23 @@ def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
         assert large <= small + 1e-9
 
 
+def test_what_was_drawn_can_be_chosen_from_greedily(drawn):
+    folder, value, _ = drawn
+    run = Run.open(folder / "seed-0")
+    asked = Point("nesbs-mc", 2, 12, 1.0)
+    best = Finder(run, 12).find(asked)
+    run.recipe = run.recipe.model_copy(update={"search": run.recipe.search.model_copy(update={"method": "forward"})})
+    finder = Finder(run, 12)
+    found = finder.find(asked)
+    [proposals] = finder._drawn.values()
+    candidates = list(dict.fromkeys(each for proposal in proposals for each in proposal.architectures))
+    greedy, loss = forward_select(candidates, 2, finder.score)
+    bar = float(finder.score([best])[0])
+    assert found == (tuple(greedy) if loss < bar else best)
+    assert "greedily" in curves_as_markdown({**value, "search": "forward"})
+    assert "greedily" not in curves_as_markdown(value)
+
+
 def test_a_budget_without_an_ensemble_has_no_point(drawn):
     _, value, _ = drawn
     assert point(value, "urs", 2, 1)["mean"]["error"] is None

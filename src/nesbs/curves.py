@@ -19,7 +19,7 @@ from typing import Any
 from nesbs import files, metrics, rng
 from nesbs.compare import begin
 from nesbs.config import Recipe
-from nesbs.ensemble import choose, scorer
+from nesbs.ensemble import decide, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import paired, summarise
 from nesbs.methods import REFERENCE
@@ -140,8 +140,7 @@ class Finder:
         proposals = [proposal for proposal in self._drawn[drawn] if proposal.round <= rounds]
         if not proposals:
             return None
-        best, _ = choose(proposals, self.score)
-        return proposals[best].architectures
+        return decide(proposals, self.score, self.run.recipe.search.method)[0]
 
     def _proposals(self, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:
         """Ensembles of as many rounds as the largest budget holds."""
@@ -227,6 +226,7 @@ def curves(
         "seconds": costs,
         "reference": REFERENCE,
         "sampler": recipe.sampler.name,
+        "search": recipe.search.method,
         "points": [_entry(point, found, recipe.posterior.temperature) for point in asked],
     }
     files.write_json(folder / FILE, value)

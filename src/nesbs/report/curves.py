@@ -41,7 +41,12 @@ def curves_as_markdown(record: Record) -> str:
         "the supernet's weights, mean ± standard error over seeds.\n"
         f"↓ or ↑: below or above {record.get('reference')} at the same size and budget, where the paired 95 % t "
         "interval excludes zero (at the recipe's τ where a method has none).\n"
-        "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
+        + (
+            f"{record.get('reference')} chooses the best round, or greedily from all it drew (search.method=forward).\n"
+            if record.get("search") == "forward"
+            else ""
+        )
+        + "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
         "whole space.\n"
         f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates)."
     )
