@@ -19,12 +19,13 @@ from nesbs.compare import budgeted, compare
 from nesbs.config import load_recipe
 from nesbs.ensemble import forward_select, scorer
 from nesbs.errors import NesbsError
-from nesbs.evaluation import paired, summarise
+from nesbs.evaluation import over_images, paired, summarise
 from nesbs.methods import METHODS, Contest, named_methods
 from nesbs.pool import Pool
 from nesbs.report import comparison_as_markdown, draw_comparison
 from nesbs.rivals import gdas
 from nesbs.runs import Run
+from nesbs.spaces import zoo
 from nesbs.stages import Progress
 from nesbs.supernet import Estimator
 
@@ -223,6 +224,15 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
     assert torch.equal(one, next(pool.members(deep[:1])[0].parameters()))
 
 
+def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
+    changes = ("space.name=darts", "rivals.architecture=nasnet-a", "members.cells=3", "members.channels=2")
+    contest = Contest(Run.create(tmp_path / "run", recipe(*changes)))
+    found = contest.outcome("deep")
+    assert found["architectures"] == [str(zoo["nasnet-a"])] * 2
+    assert len(found["scores"]["members"]) == 2
+    assert (found["evaluations"], found["search_seconds"]) == (0, 0.0)
+
+
 def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
     changes = ("rivals.judge=supernet", "rivals.measure=supernet", "ensemble.size=2")
     methods = named_methods("all", measure="supernet")
@@ -265,6 +275,43 @@ def test_paired_intervals_are_students():
     # Of two methods that are alike a winner is named one time in twenty, also with three seeds.
     null = random.normal(size=(4000, 3))
     assert np.mean([paired(row, np.zeros(3)).verdict is not None for row in null]) == pytest.approx(0.05, abs=0.01)
+
+
+def test_intervals_over_images_are_those_of_a_mean():
+    random = np.random.default_rng(0)
+    wrong = random.random((4000, 2)) < (0.06, 0.5)
+    for found, column in zip(over_images(wrong), wrong.T, strict=True):
+        reach = 1.96 * column.std() / 4000**0.5
+        assert (found.low, found.high) == pytest.approx((column.mean() - reach, column.mean() + reach), abs=0.1 * reach)
+    assert over_images(wrong) == over_images(wrong)
+    # The interval holds the truth nineteen times in twenty.
+    held = [found.low <= 0.3 <= found.high for found in over_images(random.random((500, 400)) < 0.3)]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.03)
+    with pytest.raises(NesbsError, match="a row for every image"):
+        over_images([0.0, 1.0])
+
+
+def test_images_are_kept_and_resampled(whole):
+    folder, value, _ = whole
+    kept = [
+        {name: files.read_tensors(folder / f"seed-{seed}/rivals/{name}.images.safetensors")[0] for name in ENSEMBLES}
+        for seed in range(3)
+    ]
+    for seed, methods in enumerate(kept):
+        for name, images in methods.items():
+            scores = value["methods"][name]["seeds"][seed]["scores"]
+            assert float(images["error"].double().mean()) == pytest.approx(scores["error"])
+            assert float(images["nll"].double().mean()) == pytest.approx(scores["nll"])
+    found = value["methods"]["urs"]["images"]
+    assert found["error"]["mean"] == pytest.approx(value["methods"]["urs"]["mean"]["error"]["mean"])
+    assert found["difference"]["nll"]["mean"] == pytest.approx(value["methods"]["urs"]["difference"]["nll"]["mean"])
+    assert found["error"]["low"] < found["error"]["mean"] < found["error"]["high"]
+    assert value["methods"]["nesbs"]["images"]["difference"] is None
+    table = comparison_as_markdown(value)
+    mean, low, high = (100 * found["error"][key] for key in ("mean", "low", "high"))
+    assert f"{mean:.2f} [{low:.2f}, {high:.2f}]" in table
+    assert "bootstrap intervals over the test images" in table
+    assert "bootstrap" not in comparison_as_markdown(hand_made({"nesbs": (0, 0, 0)}))  # nothing was kept
 
 
 def hand_made(differences, seeds=3):
@@ -330,6 +377,11 @@ def test_the_command_prints_the_table(whole, capsys):
         (["--methods", "urs", "--set", "rivals.pool=1"], "rivals.pool=1 is less than one ensemble of 2"),
         (["--methods", "snapshot", "--set", "members.epochs=1"], "2 cycles need as many epochs"),
         (["--methods", "deep", "--set", "rivals.architecture=dart-v2"], "did you mean darts-v2?"),
+        (["--methods", "deep", "--set", "rivals.architecture=resnet"], "resnet is a cell of space nasbench201"),
+        (
+            ["--methods", "deep", "--set", "space.name=darts", "--set", "rivals.architecture=robnet-free"],
+            "the network has 20 different cells: set members.cells=20",
+        ),
         (["--methods", "nes-re", "--set", "rivals.population=9"], "population (9) must not be larger than pool (6)"),
         (["--methods", "urs", "--set", "ensemble.architectures=[x, y]"], "compare searches"),
     ],

@@ -67,6 +67,26 @@ def test_points_are_the_methods_own_choices_measured_on_the_test_images(drawn):
     assert point(value, "single-best", 2, 4)["seeds"][1]["architectures"] == [best]
 
 
+def test_seeds_can_draw_from_one_supernet(drawn):
+    folder, value, _ = drawn
+    asked = {"budgets": (4,), "sizes": (2,), "seeds": 2, "one_supernet": True}
+    shared = curves(whole_recipe(), folder, ["nesbs", "urs"], **asked)
+    first, second = point(shared, "urs", 2, 4)["seeds"]
+    assert first == point(value, "urs", 2, 4)["seeds"][0]  # the first seed has its own
+    run = Run.open(folder / "seed-0")
+    own = Finder(run, 4).with_seed(1)
+    assert own.pool == Finder(Run.open(folder / "seed-1"), 4).pool != Finder(run, 4).pool
+    found = own.find(Point("urs", 2, 4))
+    assert second == {"seed": 1, "architectures": [str(each) for each in found], **own.measure(found)}
+    stages = files.read_json(run.folder / "record.json")["stages"]
+    assert [cost["supernet"] for cost in shared["seconds"]] == [stages["supernet"]["seconds"], None]
+    assert shared["seconds"][1]["points"] == stages["curves-1"]["seconds"] > 0
+    assert "All seeds draw from the supernet" in curves_as_markdown(shared)
+    said = curves_as_markdown(value)
+    mean = sum(cost["supernet"] for cost in value["seconds"]) / 2
+    assert f"supernet 2 × {mean:.1f} s" in said
+
+
 def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
     folder, value, _ = drawn
     run = Run.open(folder / "seed-0")
@@ -76,6 +96,23 @@ def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
         chosen = [point(value, method, 2, budget, temperature)["seeds"][0]["architectures"] for budget in (4, 12)]
         small, large = score([[run.space.parse(text) for text in texts] for texts in chosen]).tolist()
         assert large <= small + 1e-9
+
+
+def test_what_was_drawn_can_be_chosen_from_greedily(drawn):
+    folder, value, _ = drawn
+    run = Run.open(folder / "seed-0")
+    asked = Point("nesbs-mc", 2, 12, 1.0)
+    best = Finder(run, 12).find(asked)
+    run.recipe = run.recipe.model_copy(update={"search": run.recipe.search.model_copy(update={"method": "forward"})})
+    finder = Finder(run, 12)
+    found = finder.find(asked)
+    [proposals] = finder._drawn.values()
+    candidates = list(dict.fromkeys(each for proposal in proposals for each in proposal.architectures))
+    greedy, loss = forward_select(candidates, 2, finder.score)
+    bar = float(finder.score([best])[0])
+    assert found == (tuple(greedy) if loss < bar else best)
+    assert "greedily" in curves_as_markdown({**value, "search": "forward"})
+    assert "greedily" not in curves_as_markdown(value)
 
 
 def test_a_budget_without_an_ensemble_has_no_point(drawn):
@@ -138,6 +175,7 @@ def test_the_command_draws_curves(drawn, capsys):
         (["--budgets", "4", "--temperatures", "0"], "--temperatures above 0"),
         (["--budgets", "4", "--deltas", "nan"], "--deltas takes numbers"),
         (["--sizes", "3"], "--sizes goes with --budgets"),
+        (["--one-supernet"], "--one-supernet goes with --budgets"),
         (["--budgets", "4", "--methods", "deep"], "deep needs a training of its own"),
     ],
 )

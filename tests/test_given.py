@@ -73,6 +73,16 @@ def test_a_deep_ensemble_is_one_architecture_trained_several_times(tmp_path):
     assert scores["ensemble"]["architectures"] == [str(zoo["darts-v2"])] * 2
 
 
+def test_a_cell_from_outside_the_space_is_trained_and_drawn(tmp_path):
+    recipe, _ = given_training(None, zoo_name="enas-script", recipe="toy", changes=[*TINY, "members.auxiliary=0.4"])
+    run = Run.create(tmp_path / "run", recipe)
+    ensemble = run.ensemble()
+    assert Run.open(run.folder).ensemble().architectures == ensemble.architectures == (zoo["enas-script"],)
+    run.scores()
+    page = render(load_records(run.folder))
+    assert page.count('data-edge="1→2" data-operation="sep_conv_3x3"') == 2  # one input, twice the same operation
+
+
 def test_the_command_trains_measures_and_moves_cells(tmp_path, capsys):
     run, moved = tmp_path / "run", tmp_path / "moved"
     sets = [word for change in TINY for word in ("--set", change)]
@@ -98,6 +108,7 @@ def test_the_command_trains_measures_and_moves_cells(tmp_path, capsys):
         (["--zoo", "darts-v9"], "no cell darts-v9 in the zoo: did you mean darts-v"),
         (["--zoo", "darts-v2", "--architecture", ONE], "name one of RUN, --zoo and --architecture"),
         (["--architecture", "|nor_conv~0|"], "nodes joined by"),
+        (["--zoo", "robnet-free", "--recipe", "toy"], "the network has 20 different cells: set members.cells=20"),
         (["--architecture", "nonsense"], "no cell nonsense in the zoo"),
         (["--architecture", "normal=[(1)]"], "is not a list of"),
         (

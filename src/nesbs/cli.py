@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from nesbs import files, folders
-from nesbs.compare import budgeted
+from nesbs.compare import budgeted, timed
 from nesbs.compare import compare as compare_methods
 from nesbs.config import load_recipe
 from nesbs.curves import curves
 from nesbs.errors import NesbsError
 from nesbs.given import given_training, refuse_without_effect
-from nesbs.listing import dataset_text, datasets_text, recipes_text, settings_text, zoo_text
+from nesbs.listing import dataset_text, datasets_text, entry_text, recipes_text, settings_text, zoo_text
 from nesbs.methods import named_methods
 from nesbs.options import (
     Changes,
@@ -35,6 +35,7 @@ from nesbs.options import (
     ended,
     numbers,
 )
+from nesbs.options import budget as budget_named
 from nesbs.progress import shown
 from nesbs.quality import measure_quality
 from nesbs.report import (
@@ -49,7 +50,7 @@ from nesbs.report import (
 )
 from nesbs.robustness import attack_settings, measure_robustness
 from nesbs.runs import Run
-from nesbs.spaces import darts, zoo
+from nesbs.spaces import get_space, zoo
 from nesbs.stages import Progress
 from nesbs.trained import sizes_in_words
 from nesbs.version import __version__
@@ -295,7 +296,7 @@ def compare(
     methods: Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")],
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="So many, from the recipe's on; 3 or more.")] = 3,
     budget: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Architectures that each method may judge.")
+        str | None, typer.Option(metavar="N|Ns", help="Architectures that each method may judge, or seconds: 90s.")
     ] = None,
     budgets: Annotated[
         str | None, typer.Option(metavar="N,N", help="Curves over these instead, without training (Fig. 5).")
@@ -303,6 +304,9 @@ def compare(
     sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Of the curves' ensembles.")] = None,
     temperatures: Annotated[str | None, typer.Option(metavar="T,T", help="τ of the curves (Fig. 6).")] = None,
     deltas: Annotated[str | None, typer.Option(metavar="D,D", help="Also each δ on its own (Fig. 7).")] = None,
+    one_supernet: Annotated[
+        bool, typer.Option("--one-supernet", help="Curves of all seeds from the first one's supernet.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where; nesbs-compare-RECIPE.")] = None,
     changes: Changes = None,
     seed: Seed = None,
@@ -333,6 +337,12 @@ def compare(
     Ends with one table (comparison.md, comparison.json) and one figure (comparison.svg). A winner is named where the
     paired 95 % interval over seeds excludes zero. The same command goes on where it stopped; more methods or seeds in
     the same folder find what is there. Settings of the rivals are rivals.* (nesbs recipes --keys).
+
+    --budget 50: every method that judges architectures may judge 50 of them.
+
+    --budget 90s: the search of every method may take 90 seconds, measured on the device at hand. What counts: supernet
+    and posterior where a method uses them, training or estimating what it judges, and a one-shot method's own training,
+    shortened to the epochs that fit; not the training of what was chosen. A search that takes longer is marked.
     """
     loaded = load_recipe(recipe, changes or [], seed=seed)
     folder = out or Path(f"nesbs-compare-{Path(recipe).stem}")
@@ -349,6 +359,7 @@ def compare(
                 temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
                 deltas=() if deltas is None else decimals(deltas, "--deltas"),
                 seeds=seeds,
+                one_supernet=one_supernet,
                 device=chosen_device(device),
                 progress=progress,
             )
@@ -357,13 +368,22 @@ def compare(
             print(table)
             print(f"figure: {figure}")
         return
-    for name, given in (("sizes", sizes), ("temperatures", temperatures), ("deltas", deltas)):
+    curves_alone = {
+        "sizes": sizes,
+        "temperatures": temperatures,
+        "deltas": deltas,
+        "one-supernet": one_supernet or None,
+    }
+    for name, given in curves_alone.items():
         if given is not None:
             raise NesbsError(f"--{name} goes with --budgets")
+    if budget is not None:
+        architectures, seconds = budget_named(budget)
+        loaded = timed(loaded, seconds) if seconds is not None else budgeted(loaded, architectures or 0)
     named = named_methods(methods, measure=loaded.rivals.measure)
     with shown(quiet) as progress:
         found = compare_methods(
-            loaded if budget is None else budgeted(loaded, budget),
+            loaded,
             folder,
             named,
             seeds=seeds,
@@ -433,13 +453,14 @@ def zoo_(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Published cells of the DARTS space; with a name, its cells."""
+    """Published cells, each with its size and source; with a name, its cells."""
     if name is None:
         if out is not None:
             raise NesbsError("--out draws one cell: name it")
         print(zoo_text())
         return
-    space, architecture = darts(), zoo[name]
+    space, architecture = get_space(zoo.entry(name).space), zoo[name]
+    print(f"{name}\n{entry_text(name)}\n")
     print(cells_as_text(space, architecture))
     print(architecture)
     if out is not None:

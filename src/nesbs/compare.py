@@ -10,16 +10,21 @@ the same folder find what is there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
 
 from nesbs import files, folders
 from nesbs.checks import check_recipe
 from nesbs.config import Recipe
 from nesbs.data import Dataset, load_dataset
+from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
-from nesbs.evaluation import paired, summarise
-from nesbs.methods import REFERENCE, Contest
+from nesbs.evaluation import over_images, paired, summarise
+from nesbs.methods import REFERENCE, Contest, images_of
 from nesbs.rivals.snapshot import cycles
 from nesbs.runs import Run
 from nesbs.samplers import SvgdRd, get_sampler
@@ -28,6 +33,7 @@ from nesbs.stages import RECORD, Progress, device_name
 
 FILE = "comparison.json"
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
+PER_IMAGE = ("error", "nll")
 COSTS = ("search_seconds", "training_seconds", "evaluations")
 
 
@@ -58,6 +64,18 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
     )
 
 
+def timed(recipe: Recipe, seconds: float) -> Recipe:
+    """The recipe in which the search of every method may take so many seconds.
+
+    >>> from nesbs.config import load_recipe
+    >>> timed(load_recipe("toy"), 60).rivals.seconds
+    60.0
+    """
+    if recipe.search.tune != "grid":
+        raise NesbsError("--budget in seconds needs search.tune=grid: the rounds are what fits")
+    return recipe.model_copy(update={"rivals": recipe.rivals.model_copy(update={"seconds": float(seconds)})})
+
+
 def compare(
     recipe: Recipe,
     folder: Path,
@@ -76,6 +94,7 @@ def compare(
         contest = Contest(Run.create(folder / f"seed-{seed}", own, device=device, progress=progress))
         for method in methods:
             outcomes[method].append({"seed": seed, **contest.outcome(method)})
+    runs = [folder / f"seed-{seed}" for seed in numbers]
     value = {
         "data": recipe.data.name,
         "space": recipe.space.name,
@@ -85,7 +104,10 @@ def compare(
         "reference": REFERENCE,
         "sampler": recipe.sampler.name,
         "rivals": recipe.rivals.model_dump(mode="json"),
-        "methods": {method: _entry(found, outcomes[REFERENCE]) for method, found in outcomes.items()},
+        "methods": {
+            method: {**_entry(found, outcomes[REFERENCE]), "images": _over_images(runs, method)}
+            for method, found in outcomes.items()
+        },
     }
     files.write_json(folder / FILE, value)
     return value
@@ -112,7 +134,7 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[str]) -
         raise NesbsError("compare searches: leave ensemble.architectures out (rivals.architecture is that of deep)")
     check_recipe(recipe, data, space)
     rivals, size = recipe.rivals, recipe.ensemble.size
-    if set(methods) - {REFERENCE, "nesbs-mc"}:
+    if set(methods) - {REFERENCE, "nesbs-mc"} and rivals.seconds is None:
         if rivals.pool > len(space):
             raise NesbsError(f"rivals.pool={rivals.pool} is larger than space {space.name} ({len(space)}): lower it")
         if rivals.pool < size and {"urs", "nes-rs", "nes-re"} & set(methods):
@@ -120,7 +142,28 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[str]) -
     if "snapshot" in methods:
         cycles(recipe.members, size)
     if rivals.architecture is not None:
-        named_architecture(space, rivals.architecture)
+        with torch.device("meta"):
+            design_member(space, named_architecture(space, rivals.architecture), data.train, recipe.members)
+
+
+def _over_images(runs: Sequence[Path], method: str) -> dict[str, Any] | None:
+    """Bootstrap intervals over the test images, of means over the seeds; None where images were not kept."""
+    own, reference = (_per_image([images_of(run, name) for run in runs]) for name in (method, REFERENCE))
+    if own is None:
+        return None
+    table = own if method == REFERENCE or reference is None else np.concatenate([own, own - reference], 1)
+    found = [asdict(each) for each in over_images(table)]
+    measured, differences = (dict(zip(PER_IMAGE, part, strict=False)) for part in (found, found[len(PER_IMAGE) :]))
+    return {**measured, "difference": differences or None}
+
+
+def _per_image(paths: Sequence[Path]) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """Mean error and NLL over the seeds, (images, 2); None where a seed's are missing or not numbers."""
+    if not all(path.is_file() for path in paths):
+        return None
+    seeds = [files.read_tensors(path)[0] for path in paths]
+    table = np.stack([np.mean([seed[name].double().numpy() for seed in seeds], 0) for name in PER_IMAGE], 1)
+    return table if np.isfinite(table).all() else None
 
 
 def _entry(found: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
     OUT/curves.json  curves.md  curves.svg  seed-0/curves.json …
 
-Every ensemble is judged and measured with the weights of one supernet a seed. A larger budget begins with what a
-smaller one drew (NES-RE alone evolves anew, since its population depends on the budget).
+Every ensemble is judged and measured with the weights of one supernet a seed, or of the first seed's alone
+(`seed-0/curves-1.json` is then what seed 1 drew from it). A larger budget begins with what a smaller one drew
+(NES-RE alone evolves anew, since its population depends on the budget).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -17,7 +19,7 @@ from typing import Any
 from nesbs import files, metrics, rng
 from nesbs.compare import begin
 from nesbs.config import Recipe
-from nesbs.ensemble import choose, scorer
+from nesbs.ensemble import decide, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import paired, summarise
 from nesbs.methods import REFERENCE
@@ -68,18 +70,32 @@ def points(
 
 
 class Finder:
-    """Finds the ensemble of a point in one run; candidates are estimated once, whoever asks."""
+    """Finds the ensemble of a point in one run; candidates are estimated once, whoever asks.
+
+    What is random comes from the run's seed, or from another with the same supernet (`with_seed`).
+    """
 
     def __init__(self, run: Run, largest: int) -> None:
         self.run = run
         self.largest = largest
         self.combine = run.recipe.ensemble.combine
         supernet, size = run.supernet(), run.recipe.search.batch_size
+        self.posterior = run.posterior()
         self.score = scorer(Estimator(supernet, run.data.search_valid, batch_size=size), self.combine)
         self.test = Estimator(supernet, run.data.test, batch_size=size)
+        self._begin(run.recipe.seed)
+
+    def with_seed(self, seed: int) -> Finder:
+        """One that draws anew and shares the estimates."""
+        other = copy.copy(self)
+        other._begin(seed)
+        return other
+
+    def _begin(self, seed: int) -> None:
+        self.seed = seed
         self._drawn: dict[Point, list[Proposal]] = {}
-        random = rng.generator(run.recipe.seed, "rivals", "pool")
-        self.pool = uniform_pool(run.space, min(largest, len(run.space)), generator=random)
+        random, space = rng.generator(seed, "rivals", "pool"), self.run.space
+        self.pool = uniform_pool(space, min(self.largest, len(space)), generator=random)
 
     def find(self, point: Point) -> Ensembled:
         """The ensemble, or None where the budget holds none."""
@@ -100,7 +116,7 @@ class Finder:
                 self.score,
                 budget=len(pool),
                 parents=rivals.parents,
-                generator=rng.generator(self.run.recipe.seed, "rivals", "nes-re"),
+                generator=rng.generator(self.seed, "rivals", "nes-re"),
             ),
         }
         return tuple(found[point.method]().architectures)
@@ -124,18 +140,17 @@ class Finder:
         proposals = [proposal for proposal in self._drawn[drawn] if proposal.round <= rounds]
         if not proposals:
             return None
-        best, _ = choose(proposals, self.score)
-        return proposals[best].architectures
+        return decide(proposals, self.score, self.run.recipe.search.method)[0]
 
     def _proposals(self, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:
         """Ensembles of as many rounds as the largest budget holds."""
         try:
             return sampler.propose(
-                self.run.posterior().tempered(point.temperature or 1.0),
+                self.posterior.tempered(point.temperature or 1.0),
                 size=point.size,
                 rounds=rounds,
                 duplicates=self.run.recipe.search.duplicates,
-                generator=rng.generator(self.run.recipe.seed, "curves", sampler.name, point.size),
+                generator=rng.generator(self.seed, "curves", sampler.name, point.size),
             )
         except NoEnsembleError:
             return []  # attraction so strong that all members are one
@@ -144,10 +159,10 @@ class Finder:
         if point.method == "nesbs-mc":
             return MonteCarlo()
         sampler = get_sampler(self.run.recipe.sampler)
-        if point.delta is None:
+        if not isinstance(sampler, SvgdRd):
             return sampler
-        assert isinstance(sampler, SvgdRd)
-        return replace(sampler, delta=point.delta)
+        sampler = replace(sampler, device=str(self.run.data.test.device))
+        return sampler if point.delta is None else replace(sampler, delta=point.delta)
 
 
 def curves(
@@ -160,10 +175,14 @@ def curves(
     temperatures: Sequence[float] | None = None,
     deltas: Sequence[float] = (),
     seeds: int = 3,
+    one_supernet: bool = False,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Find and measure the ensembles of all points under every seed; also `curves.json`."""
+    """Find and measure the ensembles of all points under every seed; also `curves.json`.
+
+    Every seed trains a supernet of its own, or with `one_supernet` draws from that of the first.
+    """
     sizes = list(sizes or [recipe.ensemble.size])
     temperatures = list(temperatures or [recipe.posterior.temperature])
     if min(*budgets, *sizes, 1) < 1 or min(temperatures) <= 0:
@@ -174,33 +193,51 @@ def curves(
     recipe = begin(recipe, folder, methods, seeds)
     found: dict[str, list[dict[str, Any]]] = {point.name: [] for point in asked}
     numbers = [recipe.seed + offset for offset in range(seeds)]
+    costs: list[dict[str, Any]] = []
+    run: Run | None = None
+    finder: Finder | None = None
     for seed in numbers:
-        own = recipe.model_copy(update={"seed": seed})
-        run = Run.create(folder / f"seed-{seed}", own, device=device, progress=progress)
-        path = run.folder / FILE
+        home = recipe.model_copy(update={"seed": recipe.seed if one_supernet else seed})
+        if run is None or run.recipe.seed != home.seed:
+            run = Run.create(folder / f"seed-{home.seed}", home, device=device, progress=progress)
+            finder = None
+        name = "curves" if seed == home.seed else f"curves-{seed}"
+        path = run.folder / f"{name}.json"
         known = files.read_mapping(path) if path.is_file() else {}
         missing = [point for point in asked if point.name not in known]
         if missing:
-            run.posterior()
-            finder = Finder(run, max(point.budget for point in asked))
-            with run.stage("curves", len(missing), fresh=True) as stage:
+            finder = finder or Finder(run, max(point.budget for point in asked))
+            own = finder.with_seed(seed)
+            with run.stage(name, len(missing), fresh=not known) as stage:
                 for number, point in enumerate(missing, start=1):
-                    known[point.name] = _found(finder, point)
+                    known[point.name] = _found(own, point)
                     files.write_json(path, known)
+                    stage.write()
                     stage.advance(number, point.name)
         for point in asked:
             found[point.name].append({"seed": seed, **(known[point.name] or {})})
+        costs.append({"seed": seed, **_seconds(run, name, shared=seed != home.seed)})
     value = {
         "data": recipe.data.name,
         "space": recipe.space.name,
         "seeds": numbers,
+        "one_supernet": one_supernet,
         "device": device_name(device),
+        "seconds": costs,
         "reference": REFERENCE,
         "sampler": recipe.sampler.name,
+        "search": recipe.search.method,
         "points": [_entry(point, found, recipe.posterior.temperature) for point in asked],
     }
     files.write_json(folder / FILE, value)
     return value
+
+
+def _seconds(run: Run, name: str, *, shared: bool) -> dict[str, float | None]:
+    """What a seed took on the device: its supernet and posterior, unless it shares them, and all its points."""
+    stages = run.record["stages"]
+    made = {stage: None if shared else stages[stage]["seconds"] for stage in ("supernet", "posterior")}
+    return {**made, "points": stages[name]["seconds"]}
 
 
 def _found(finder: Finder, point: Point) -> dict[str, Any] | None:

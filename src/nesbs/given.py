@@ -8,7 +8,7 @@ from pathlib import Path
 from nesbs import files, folders
 from nesbs.config import Recipe, training_recipe
 from nesbs.errors import NesbsError
-from nesbs.spaces import get_space, named_architecture
+from nesbs.spaces import get_space, named_architecture, zoo
 
 
 def refuse_without_effect(**options: object) -> None:
@@ -65,7 +65,7 @@ def given_training(
             f"{run.resolve().name}-{Path(data).resolve().name}"
         )
     if zoo_name is not None:
-        return made([zoo_name], "darts"), Path(f"nesbs-{zoo_name}")
+        return made([zoo_name], zoo.entry(zoo_name).space), Path(f"nesbs-{zoo_name}")
     assert texts
     space = "nasbench201" if texts[0].lstrip().startswith("|") else "darts"
     if len(texts) > 1 and size not in (None, len(texts)):

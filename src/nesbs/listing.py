@@ -63,6 +63,16 @@ def dataset_text(name: str, root: str | None, changes: Sequence[str], *, fetch: 
 
 
 def zoo_text() -> str:
-    """The published cells with their sizes and sources."""
-    entries = [zoo.entry(name) for name in zoo]
-    return "\n".join(f"{entry.name}\n    {entry.size:.2f} million parameters; {entry.source}" for entry in entries)
+    """The published cells with their sizes, sources and what the sizes were held against."""
+    return "\n".join(f"{name}\n{entry_text(name)}" for name in zoo)
+
+
+def entry_text(name: str) -> str:
+    """What is known about one published cell.
+
+    >>> print(entry_text("darts-v2"))
+        3.35 million parameters (published as 3.3)
+        quark0/darts@f276dd3 cnn/genotypes.py, second order
+    """
+    entry = zoo.entry(name)
+    return f"    {entry.size:.2f} million parameters ({entry.checked})\n    {entry.source}"

@@ -1,6 +1,7 @@
 """Every method in one run folder, under the same data, splits, networks and training loop.
 
     RUN/rivals/METHOD.selection.json  what it chose        RUN/rivals/METHOD.json  what that is worth and cost
+    RUN/rivals/METHOD.images.safetensors  of every test image: whether it was wrong, and its NLL
 
 A method is a function from a `Contest` to a `Selection`; what it chose is then trained and measured like everybody's.
 MC DropPath and snapshots predict in their own way (`PREDICTS`).
@@ -8,27 +9,29 @@ MC DropPath and snapshots predict in their own way (`PREDICTS`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nesbs import files, metrics, rng
-from nesbs.ensemble import Ensemble, Predictor, Score, Selection, scorer, search
+from nesbs.budgets import MOST, OVER, affordable, estimating, remembered, times_within
+from nesbs.ensemble import Predictor, Score, Selection, scorer, search
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import score_logits
 from nesbs.one_shot import ONE_SHOT, checkpoint_of, one_shot
 from nesbs.pool import Pool
-from nesbs.rivals import deep, mc_droppath, nes_re, nes_rs, single_best, snapshot, uniform_pool, urs
-from nesbs.rivals.snapshot import cycles
+from nesbs.predictions import passes, predicted, snapshots
+from nesbs.rivals import deep, nes_re, nes_rs, single_best, uniform_draws, uniform_pool, urs
 from nesbs.runs import Run
-from nesbs.samplers import MonteCarlo
+from nesbs.samplers import MonteCarlo, Sampler, SvgdRd, get_sampler
 from nesbs.spaces import Architecture, named_architecture
 from nesbs.stages import device_name
 from nesbs.supernet import Estimator
-from nesbs.training import Epoch
 
 REFERENCE = "nesbs"  # the method the others are held against: the recipe's own sampler
 SEARCH = ("supernet", "posterior", "selection")  # the stages of a run that its search takes
@@ -44,9 +47,30 @@ class Contest:
 
     @cached_property
     def candidates(self) -> list[Architecture]:
-        """K architectures, drawn uniformly: the same for every method that draws so."""
-        random = rng.generator(self.run.recipe.seed, "rivals", "pool")
-        return uniform_pool(self.run.space, self.settings.pool, generator=random)
+        """K architectures, drawn uniformly: the same for every method that draws so.
+
+        With a budget in seconds K is as many as can be judged in it, one ensemble at any rate.
+        """
+
+        def random() -> torch.Generator:
+            return rng.generator(self.run.recipe.seed, "rivals", "pool")
+
+        def fitting(left: float) -> int:
+            cost = self._training_cost if self.settings.judge == "trained" else estimating(self.run)
+            draws = uniform_draws(self.run.space, generator=random())
+            return len(affordable(draws, cost, left, least=min(self.size, len(self.run.space))))
+
+        count = self.settings.pool
+        if (seconds := self.settings.seconds) is not None:
+            if self.settings.judge == "supernet":
+                self.run.supernet()
+                seconds -= _seconds(self.run.record["stages"], SEARCH[:1])
+            count = remembered(self.run, "pool", lambda: fitting(seconds))
+        return uniform_pool(self.run.space, count, generator=random())
+
+    def _training_cost(self, architecture: Architecture) -> float:
+        self.judged.train([architecture])
+        return self.judged.seconds([architecture])
 
     @cached_property
     def judged(self) -> Pool:
@@ -83,7 +107,7 @@ class Contest:
         if path.is_file():
             return files.read_mapping(path)
         selection = self.selection(method)
-        logits = PREDICTS.get(method, _predicted)(self, selection.architectures)
+        logits = PREDICTS.get(method, predicted)(self.run, self.trained, selection.architectures)
         if not bool(logits.isfinite().all()):
             raise NesbsError(f"{method}: predictions are not numbers: lower members.learning_rate or set members.clip")
         combined = self.combined(logits)
@@ -95,9 +119,13 @@ class Contest:
             "evaluations": self.evaluations(method),
             "device": device_name(self.run.device),
             "search_seconds": round(self.search_seconds(method), 3),
+            "over_budget": self.over_budget(method),
             "training_seconds": round(self.training_seconds(method, selection.architectures), 3),
             "scores": scores.to_json(),
         }
+        labels = self.run.data.test.labels
+        each = {"error": combined.argmax(-1) != labels, "nll": -combined.gather(1, labels[:, None])[:, 0]}
+        files.write_tensors(images_of(self.run.folder, method), each)
         files.write_json(path, value)
         return files.read_mapping(path)  # as a later sitting finds it
 
@@ -110,10 +138,10 @@ class Contest:
     def search_seconds(self, method: str) -> float:
         """What finding the architectures took: each method pays for what it used, whoever had it made."""
         stages = self.run.record["stages"]
-        if method == REFERENCE:
+        if method == REFERENCE and self.settings.seconds is None:
             return _seconds(stages, SEARCH)
-        if method == "nesbs-mc":
-            return _seconds(stages, (*SEARCH[:2], "rival nesbs-mc"))
+        if method.startswith(REFERENCE):
+            return _seconds(stages, (*SEARCH[:2], f"rival {method}"))
         if method in ONE_SHOT:
             return _seconds(stages, ("supernet", "rival rsps") if method == "rsps" else (f"rival {method}",))
         if method in OF_ONE:
@@ -121,6 +149,11 @@ class Contest:
         if self.settings.judge == "supernet":
             return _seconds(stages, ("supernet", f"rival {method}"))
         return self.judged.seconds([architecture for architecture, _ in self.selection(method).candidates])
+
+    def over_budget(self, method: str) -> bool:
+        """Whether the search took more seconds than it might, beyond the noise of measuring."""
+        seconds = self.settings.seconds
+        return seconds is not None and self.search_seconds(method) > OVER * seconds
 
     def evaluations(self, method: str) -> int:
         """How many architectures were judged to find the method's."""
@@ -145,6 +178,11 @@ class Contest:
         return self.selection("single-best").architectures[0]
 
 
+def images_of(folder: Path, method: str) -> Path:
+    """Where a run keeps what a method made of every test image."""
+    return folder / "rivals" / f"{method}.images.safetensors"
+
+
 def _seconds(stages: dict[str, Any], names: Sequence[str]) -> float:
     return sum(float(stages.get(name, {}).get("seconds", 0.0)) for name in names)
 
@@ -163,14 +201,25 @@ def _judging(method: str, choose: Callable[[Contest, Score], Selection]) -> Call
 
 
 def _nes_re(contest: Contest, score: Score) -> Selection:
-    settings = contest.settings
+    pool = contest.candidates
+    settings, seconds = contest.settings.model_copy(update={"pool": len(pool)}), contest.settings.seconds
+    trained = settings.judge == "trained"
+
+    def spent(known: Collection[Architecture]) -> bool:
+        """Whether one more, beside the youngest who may still be untrained, would take longer than there is time."""
+        assert seconds is not None
+        costs = [cost for cost in (contest.judged.seconds([each]) for each in known) if cost > 0]
+        return sum(costs) / len(costs) * (len(known) + 1) > seconds
+
     return nes_re(
         contest.run.space,
-        contest.candidates[: settings.first],
+        pool[: settings.first],
         contest.size,
         score,
-        budget=settings.pool,
+        # Children of small networks may be quicker to train than uniform draws.
+        budget=len(pool) if seconds is None or not trained else 4 * len(pool),
         parents=settings.parents,
+        enough=spent if seconds is not None and trained else None,
         generator=rng.generator(contest.run.recipe.seed, "rivals", "nes-re"),
     )
 
@@ -180,71 +229,46 @@ def _one_shot(method: str) -> Callable[[Contest], Selection]:
     return lambda contest: replace(Selection.given((one_shot(contest.run, method),)), sampler=method)
 
 
-def _nesbs_mc(contest: Contest) -> Selection:
+def _nesbs(contest: Contest) -> Selection:
+    if contest.settings.seconds is None:
+        return contest.run.selection()
+    return _sampled(contest, REFERENCE, get_sampler(contest.run.recipe.sampler))
+
+
+def _sampled(contest: Contest, method: str, sampler: Sampler) -> Selection:
+    """Algorithm 1 with a sampler; a budget in seconds says how many rounds."""
     run = contest.run
     supernet, posterior = run.supernet(), run.posterior()
-    with run.stage("rival nesbs-mc", 1) as stage:
+
+    def found(rounds: int, heard: Callable[[int, int], None] | None = None) -> Selection:
         return search(
             supernet,
             posterior,
             run.data.search_valid,
             size=contest.size,
-            sampler=MonteCarlo(),
+            sampler=sampler,
             combine=run.recipe.ensemble.combine,
             seed=run.recipe.seed,
-            on_estimate=stage.share,
-            **{**run.recipe.search.model_dump(), "tune": "grid"},
+            on_estimate=heard,
+            **{**run.recipe.search.model_dump(), "tune": "grid", "rounds": rounds},
         )
 
+    def fitting(left: float) -> int:
+        found(1)  # what the first search of a process prepares is not the price of the others
+        values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
+        return times_within(left, found, run.recipe.search.rounds, most=max(1, MOST // values))
 
-def _predicted(contest: Contest, architectures: Sequence[Architecture]) -> Tensor:
-    """Logits on the test images, (members, images, classes): of trained networks, or with the supernet's weights."""
-    run, test = contest.run, contest.run.data.test
-    if contest.settings.measure == "supernet":
-        return (
-            Estimator(run.supernet(), test, batch_size=run.recipe.search.batch_size).log_probs(architectures).double()
-        )
-    ensemble = Ensemble(contest.trained.members(architectures))
-    return ensemble.predict(test, batch_size=run.recipe.evaluation.batch_size).double()
-
-
-def _passes(contest: Contest, architectures: Sequence[Architecture]) -> Tensor:
-    [member] = contest.trained.members(architectures)
-    return mc_droppath(
-        member,
-        contest.run.data.test,
-        probability=contest.settings.drop_path,
-        passes=contest.settings.passes,
-        generator=rng.generator(contest.run.recipe.seed, "rivals", "mc-droppath"),
-        batch_size=contest.run.recipe.evaluation.batch_size,
-    ).double()
-
-
-def _snapshots(contest: Contest, architectures: Sequence[Architecture]) -> Tensor:
-    run = contest.run
-    lengths = [share.epochs for share in cycles(run.recipe.members, contest.size)]
-    with run.stage("snapshot", sum(lengths)) as stage:
-
-        def heard(cycle: int, epoch: Epoch) -> None:
-            stage.write()
-            stage.advance(sum(lengths[:cycle]) + epoch.number, f"cycle {cycle + 1}, loss {epoch.loss:.3f}")
-
-        ensemble = snapshot(
-            run.space,
-            architectures[0],
-            run.train_images,
-            run.recipe.members,
-            size=contest.size,
-            seed=run.recipe.seed,
-            folder=run.folder / "snapshot",
-            on_epoch=heard,
-        )
-    return ensemble.predict(run.data.test, batch_size=run.recipe.evaluation.batch_size).double()
+    rounds = run.recipe.search.rounds
+    if (seconds := contest.settings.seconds) is not None:
+        left = seconds - _seconds(run.record["stages"], SEARCH[:2])
+        rounds = remembered(run, f"{method} rounds", lambda: fitting(left))
+    with run.stage(f"rival {method}", 1) as stage:
+        return found(rounds, stage.share)
 
 
 METHODS: dict[str, Callable[[Contest], Selection]] = {
-    REFERENCE: lambda contest: contest.run.selection(),
-    "nesbs-mc": _nesbs_mc,
+    REFERENCE: _nesbs,
+    "nesbs-mc": lambda contest: _sampled(contest, "nesbs-mc", MonteCarlo()),
     "urs": _judging("urs", lambda contest, score: urs(contest.candidates, contest.size, score)),
     "nes-rs": _judging("nes-rs", lambda contest, score: nes_rs(contest.candidates, contest.size, score)),
     "nes-re": _judging("nes-re", _nes_re),
@@ -256,9 +280,9 @@ METHODS: dict[str, Callable[[Contest], Selection]] = {
 }
 OF_ONE = ("deep", "mc-droppath", "snapshot")  # methods that take one architecture
 OWN_TRAINING = (*OF_ONE, *ONE_SHOT)  # they cannot be measured with the supernet's weights
-PREDICTS: dict[str, Callable[[Contest, Sequence[Architecture]], Tensor]] = {
-    "mc-droppath": _passes,
-    "snapshot": _snapshots,
+PREDICTS: dict[str, Callable[[Run, Pool, Sequence[Architecture]], Tensor]] = {
+    "mc-droppath": passes,
+    "snapshot": snapshots,
 }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nesbs.budgets import remembered, times_within
 from nesbs.rivals import Found, darts, enas, gdas, rsps, setn, snas
 from nesbs.runs import Run
 from nesbs.spaces import Architecture
@@ -24,7 +25,10 @@ ONE_SHOT = ("rsps", *_TRAINED)
 
 
 def one_shot(run: Run, method: str) -> Architecture:
-    """The architecture that a method finds with the recipe's supernet settings; its seconds are in the record."""
+    """The architecture that a method finds with the recipe's supernet settings; its seconds are in the record.
+
+    A budget in seconds shortens its training to the epochs that fit.
+    """
     settings, rivals = run.recipe.supernet, run.recipe.rivals
     if method == "rsps":
         supernet = run.supernet()
@@ -32,22 +36,27 @@ def one_shot(run: Run, method: str) -> Architecture:
             batch_size, seed = run.recipe.search.batch_size, run.recipe.seed
             found = rsps(supernet, run.data.search_valid, samples=rivals.samples, batch_size=batch_size, seed=seed)
         return found.architecture
-    checkpoint = checkpoint_of(run, method)
     more: dict[str, Any] = {}
     if method in ("setn", "enas"):
         more = {"samples": rivals.samples, "batch_size": run.recipe.search.batch_size}
-    with run.stage(f"rival {method}", settings.epochs) as stage:
-        found = _TRAINED[method](
+
+    def found_in(epochs: int, **kept: Any) -> Found:
+        return _TRAINED[method](
             run.space,
             run.data.search_train,
             run.data.search_valid,
-            settings=settings.model_copy(update={"paths": "one"}),
+            settings=settings.model_copy(update={"paths": "one", "epochs": epochs}),
             learning_rate=rivals.learning_rate,
             seed=run.recipe.seed,
-            checkpoint=checkpoint,
-            on_epoch=stage.epoch,
+            **kept,
             **more,
         )
+
+    epochs = settings.epochs
+    if (seconds := rivals.seconds) is not None:
+        epochs = remembered(run, f"{method} epochs", lambda: times_within(seconds, found_in, 1, most=settings.epochs))
+    with run.stage(f"rival {method}", epochs) as stage:
+        found = found_in(epochs, checkpoint=checkpoint_of(run, method), on_epoch=stage.epoch)
     return found.architecture
 
 

@@ -80,6 +80,22 @@ def decimals(text: str, option: str) -> tuple[float, ...]:
     return found
 
 
+def budget(text: str) -> tuple[int | None, float | None]:
+    """What --budget names: architectures that may be judged, or seconds that a search may take.
+
+    >>> budget("50"), budget("90s")
+    ((50, None), (None, 90.0))
+    """
+    number, unit = (text[:-1], "s") if text.endswith("s") else (text, "")
+    try:
+        value = float(number) if unit else int(number)
+    except ValueError:
+        value = 0
+    if not 0 < value < math.inf:
+        raise NesbsError(f"--budget takes architectures, such as 50, or seconds, such as 90s; found {text!r}")
+    return (None, value) if unit else (int(value), None)
+
+
 def ended(command: Callable[[], object], *, debug: bool) -> None:
     """Run a command and end: bad input with code 2 and its message (or a traceback), Ctrl-C with 130."""
     try:

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -191,3 +192,25 @@ def test_wrong_input_is_refused(supernet, mini):
         search(supernet, Posterior(toy_edges()), mini.search_valid, round=3)
     with pytest.raises(NesbsError, match="not a selection"):
         Selection.from_json({"architectures": []}, toy_edges())
+
+
+@pytest.mark.parametrize("combine", ["probabilities", "logits"])
+def test_a_candidate_is_looked_at_once_however_often_it_is_scored(combine, random):
+    pool = list(toy_edges())[:5]
+    predictions = torch.randn(5, 30, 4, generator=random).log_softmax(-1)
+    asked = []
+
+    class Known:
+        split = SimpleNamespace(labels=torch.randint(4, (30,), generator=random))
+
+        def log_probs(self, architectures):
+            asked.extend(architectures)
+            return predictions[[pool.index(architecture) for architecture in architectures]]
+
+    score = scorer(Known(), combine)
+    for ensembles in ([[0, 1], [1, 2]], [[3, 0], [2, 2]], [[4, 4], [0, 1]]):
+        found = score([[pool[member] for member in ensemble] for ensemble in ensembles])
+        expected = ensemble_losses(predictions, Known.split.labels, torch.tensor(ensembles), combine)
+        torch.testing.assert_close(found, expected)
+    if combine == "probabilities":
+        assert asked == pool

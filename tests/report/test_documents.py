@@ -58,7 +58,7 @@ def drawn(space: Space, architecture: Architecture, title: str) -> ET.Element:
     return ET.fromstring(draw_cells(space, architecture, title))
 
 
-@pytest.mark.parametrize("name", ["darts-v2", "pc-darts", "gdas", "p-darts"])
+@pytest.mark.parametrize("name", ["darts-v2", "gdas", "nasnet-a", "amoebanet-a", "enas-script"])
 def test_document_names_every_operation_of_every_cell(name: str) -> None:
     root = drawn(darts(), zoo[name], name)
     assert root.tag == f"{SVG}svg"
@@ -71,6 +71,25 @@ def test_document_names_every_operation_of_every_cell(name: str) -> None:
         assert sources == [str(source) for node in cell for _, source in node]
     headings = [t.text for t in root.findall(f"{SVG}text")]
     assert headings == [name, "normal cell", "reduce cell"]
+
+
+def test_only_nodes_that_leave_a_cell_have_a_line_to_its_output() -> None:
+    root = drawn(darts(), zoo["amoebanet-a"], "a")
+    cells = [group for group in root.findall(f"{SVG}g") if group.get("transform")]
+    for group, leaving in zip(cells, [(4, 5, 6), (3, 4, 6)], strict=True):
+        nodes = {
+            t.text: t.attrib["y"] for t in group.iter(f"{SVG}text") if str(t.text).isdigit() and "class" not in t.attrib
+        }
+        lines = [str(path.get("d")) for path in group.iter(f"{SVG}path") if path.get("class") == "lane"]
+        right = [float(line[1:].split(",")[1].split("H")[0]) for line in lines if "V" not in line]
+        assert right == [float(nodes[str(state)]) - 4 for state in leaving]
+    assert "out = concat(3, 4, 6)" in cells_as_text(darts(), zoo["amoebanet-a"])
+
+
+def test_robnets_cells_are_drawn_five_in_a_row() -> None:
+    root = drawn(darts(), zoo["robnet-free"], "a")
+    assert [t.text for t in root.findall(f"{SVG}text")] == ["a", *(f"cell {n}" for n in range(1, 21))]
+    assert len({t.attrib["y"] for t in root.findall(f"{SVG}text")[1:]}) == 4
 
 
 def test_document_stands_alone() -> None:
@@ -104,13 +123,16 @@ def boxes(group: ET.Element) -> list[tuple[float, float, float, float]]:
 def test_nothing_covers_anything_else_and_all_is_inside() -> None:
     space = darts()
     random = space.sample(3, generator=torch.Generator().manual_seed(0))
-    for architecture in [*zoo.values(), *random]:
+    for architecture in [*(zoo[name] for name in zoo if zoo.entry(name).space == "darts"), *random]:
         root = drawn(space, architecture, "a")
         width, height = float(root.attrib["width"]), float(root.attrib["height"])
-        for group in (group for group in root.findall(f"{SVG}g") if group.get("transform")):
+        groups = [group for group in root.findall(f"{SVG}g") if group.get("transform")]
+        for group, cell in zip(groups, architecture.cells, strict=True):
             dx, dy = map(float, re.findall(r"-?[\d.]+", group.attrib["transform"]))
             found = boxes(group)
-            assert len(found) == 8 + 6 + 8  # labels, states, numbers of the inputs
+            edges = [op for node in cell for op, _ in node]
+            # Labels, states, numbers of the inputs.
+            assert len(found) == len(edges) - edges.count("none") + 2 + len(cell) + len(edges)
             for index, (left, top, right, bottom) in enumerate(found):
                 assert 0 <= left + dx <= right + dx <= width
                 assert 0 <= top + dy <= bottom + dy <= height

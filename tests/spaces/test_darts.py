@@ -18,26 +18,6 @@ def test_the_space_has_the_size_of_two_cells_of_four_nodes():
     assert len(SPACE) == a_cell**2
 
 
-@pytest.mark.parametrize("name", list(zoo))
-def test_the_zoos_cells_have_their_published_sizes(name):
-    with torch.device("meta"):
-        network = SPACE.network(zoo[name], classes=10)
-    assert round(sum(p.numel() for p in network.parameters()) / 1e6, 2) == zoo.entry(name).size
-
-
-@pytest.mark.parametrize("name", list(zoo))
-def test_the_zoos_cells_parse_to_themselves(name):
-    assert SPACE.parse(str(zoo[name])) == zoo[name]
-
-
-def test_the_zoo_is_a_mapping_with_sources():
-    assert len(zoo) == 18
-    assert "darts-v2" in zoo
-    assert "quark0/darts" in zoo.entry("darts-v2").source
-    with pytest.raises(NesbsError, match="no cell darts-v3 in the zoo: did you mean darts-v"):
-        zoo["darts-v3"]
-
-
 def test_genotype_lists_as_they_are_published_are_read():
     # The layout of published files: spaces around '=', lines of their own, inputs in any order.
     text = """

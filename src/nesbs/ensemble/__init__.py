@@ -1,6 +1,6 @@
 """Choosing (Algorithm 1), the Ensemble module, training its members from scratch."""
 
-from nesbs.ensemble.choosing import SearchSettings, choose, forward_select, search
+from nesbs.ensemble.choosing import SearchSettings, choose, decide, forward_select, search
 from nesbs.ensemble.members import (
     Ensemble,
     EnsembleSettings,
@@ -26,6 +26,7 @@ __all__ = [
     "Selection",
     "build_member",
     "choose",
+    "decide",
     "design_member",
     "ensemble_losses",
     "forward_select",

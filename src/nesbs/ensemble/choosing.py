@@ -73,6 +73,25 @@ def forward_select(candidates: Sequence[Architecture], size: int, score: Score) 
     return chosen, loss
 
 
+def decide(
+    proposals: Sequence[Proposal], score: Score, method: Method
+) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
+    """The ensemble that proposals end with: its members, its loss, its proposal, and the losses of all of them.
+
+    The best proposal (line 8); with `forward` a greedy choice from all their candidates where that is better, which is
+    no proposal.
+    """
+    best, losses = choose(proposals, score)
+    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
+    size = len(proposals[best].architectures)
+    if method == "forward" and len(candidates) >= size:
+        # Greedy is usually better than the best round, not always: keep the better of the two.
+        greedy, greedy_loss = forward_select(candidates, size, score)
+        if greedy_loss < losses[best]:
+            return tuple(greedy), greedy_loss, None, losses
+    return proposals[best].architectures, losses[best], proposals[best], losses
+
+
 def estimate(
     estimator: Estimator, proposals: Sequence[Proposal], heard: Callable[[int, int], None] | None = None
 ) -> None:
@@ -168,21 +187,13 @@ def search(
         proposals, tried = ask(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
         estimate(estimator, proposals, on_estimate)
     candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
-    best, losses = choose(proposals, score)
-    members, loss = proposals[best].architectures, losses[best]
-    round_: int | None = proposals[best].round
-    delta = proposals[best].delta
-    if chosen.method == "forward" and len(candidates) >= size:
-        # Greedy is usually better than the best round, not always: keep the better of the two.
-        greedy, greedy_loss = forward_select(candidates, size, score)
-        if greedy_loss < loss:
-            members, loss, round_, delta = tuple(greedy), greedy_loss, None, None
+    members, loss, proposal, losses = decide(proposals, score, chosen.method)
     alone = score([[candidate] for candidate in candidates]).tolist()
     return Selection(
         members,
         loss,
-        round_,
-        delta,
+        None if proposal is None else proposal.round,
+        None if proposal is None else proposal.delta,
         sampler.name,
         tuple(zip(proposals, losses, strict=True)),
         tuple(zip(candidates, alone, strict=True)),

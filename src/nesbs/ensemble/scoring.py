@@ -15,6 +15,7 @@ from nesbs.spaces import Architecture
 Combine = Literal["probabilities", "logits"]
 # The validation loss of each of several ensembles, (ensembles,).
 Score = Callable[[Sequence[Sequence[Architecture]]], Tensor]
+AT_ONCE = 64  # candidates whose predictions are looked at together
 
 
 class Predictor(Protocol):
@@ -38,31 +39,65 @@ def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine:
     >>> ensemble_losses(predictions, torch.tensor([0]), torch.tensor([[0, 0], [0, 1]])).exp().reciprocal()
     tensor([0.8000, 0.6000], dtype=torch.float64)
     """
-    candidates, images, _ = log_probs.shape
-    share = torch.zeros(len(members), candidates, dtype=torch.float64, device=log_probs.device)
-    share.scatter_add_(1, members, torch.full(members.shape, 1 / members.shape[1]).to(share))
+    if combine == "probabilities":
+        return _losses_of_means(of_label(log_probs, labels), members)
+    candidates, images, classes = log_probs.shape
+    share = _shares(members, candidates, log_probs.device)
     losses = torch.zeros(len(members), dtype=torch.float64, device=log_probs.device)
-    # Images in parts, so that memory stays bounded whatever the number of ensembles.
-    width = 1 if combine == "probabilities" else log_probs.shape[-1]
-    for part in torch.arange(images, device=log_probs.device).split(max(1, 2**24 // (len(members) * width))):
-        if combine == "probabilities":
-            # The loss needs the label's probability alone: an average of ensembles is a matrix product.
-            of_label = log_probs[:, part, labels[part]].double().exp()
-            losses -= (share @ of_label).clamp_min(torch.finfo(torch.float64).tiny).log().sum(1)
-        else:
-            logits = torch.einsum("ec,cik->eik", share, log_probs[:, part].double())
-            losses += metrics.nll(logits.log_softmax(-1), labels[part]) * len(part)
+    for part in _parts(images, len(members) * classes, log_probs.device):
+        logits = torch.einsum("ec,cik->eik", share, log_probs[:, part].double())
+        losses += metrics.nll(logits.log_softmax(-1), labels[part]) * len(part)
     return losses / images
 
 
+def of_label(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """The labels' probabilities: (candidates, images, classes) to (candidates, images), in float64.
+
+    The loss of an ensemble that averages probabilities needs no more of its members.
+    """
+    return log_probs[:, torch.arange(len(labels), device=labels.device), labels].double().exp()
+
+
+def _losses_of_means(probabilities: Tensor, members: Tensor) -> Tensor:
+    """NLL of ensembles from the labels' probabilities (candidates, images): an average is a matrix product."""
+    candidates, images = probabilities.shape
+    share = _shares(members, candidates, probabilities.device)
+    losses = torch.zeros(len(members), dtype=torch.float64, device=probabilities.device)
+    for part in _parts(images, len(members), probabilities.device):
+        losses -= (share @ probabilities[:, part]).clamp_min(torch.finfo(torch.float64).tiny).log().sum(1)
+    return losses / images
+
+
+def _shares(members: Tensor, candidates: int, device: torch.device) -> Tensor:
+    """Each candidate's weight in each ensemble, (ensembles, candidates)."""
+    share = torch.zeros(len(members), candidates, dtype=torch.float64, device=device)
+    return share.scatter_add_(1, members, torch.full(members.shape, 1 / members.shape[1]).to(share))
+
+
+def _parts(images: int, width: int, device: torch.device) -> Sequence[Tensor]:
+    """Images in parts, so that memory stays bounded whatever the number of ensembles."""
+    parts: Sequence[Tensor] = torch.arange(images, device=device).split(max(1, 2**24 // width))
+    return parts
+
+
 def scorer(estimator: Predictor, combine: Combine = "probabilities") -> Score:
-    """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6)."""
+    """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6).
+
+    What a candidate adds to a loss is kept, so that it is looked at once however often its ensembles are scored.
+    """
+    known: dict[Architecture, Tensor] = {}
 
     def score(ensembles: Sequence[Sequence[Architecture]]) -> Tensor:
-        known = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
-        place = {architecture: i for i, architecture in enumerate(known)}
-        members = torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles])
+        asked = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
+        place = {architecture: i for i, architecture in enumerate(asked)}
         labels = estimator.split.labels
-        return ensemble_losses(estimator.log_probs(known), labels, members.to(labels.device), combine).cpu()
+        members = torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles]).to(labels.device)
+        if combine == "logits":
+            return ensemble_losses(estimator.log_probs(asked), labels, members, combine).cpu()
+        missing = [architecture for architecture in asked if architecture not in known]
+        for start in range(0, len(missing), AT_ONCE):
+            part = missing[start : start + AT_ONCE]
+            known.update(zip(part, of_label(estimator.log_probs(part), labels), strict=True))
+        return _losses_of_means(torch.stack([known[architecture] for architecture in asked]), members).cpu()
 
     return score

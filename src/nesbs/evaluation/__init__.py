@@ -1,7 +1,7 @@
 """Measuring: the full set of measures of an ensemble and of each of its members."""
 
 from nesbs.evaluation.calibration import Calibration, calibrate, cross_calibrate, fit_temperature, scale
-from nesbs.evaluation.comparing import Difference, Summary, paired, summarise
+from nesbs.evaluation.comparing import Difference, Summary, over_images, paired, summarise
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from nesbs.evaluation.human import agreement, load_human
 from nesbs.evaluation.mass import Mass, mass
@@ -38,6 +38,7 @@ __all__ = [
     "load_human",
     "mass",
     "measure",
+    "over_images",
     "paired",
     "pearson",
     "rank",

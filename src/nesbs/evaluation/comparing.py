@@ -1,7 +1,8 @@
 """Whether one method beats another: means with standard errors, and paired differences over seeds.
 
 Seeds are paired, since one seed gives every method the same data, splits and supernet; the interval is Student's.
-With three seeds a bootstrap over seeds would declare a winner far too often.
+With three seeds a bootstrap over seeds would declare a winner far too often. Test images are many, so theirs is a
+bootstrap: what other images might have said about the same networks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import t
 
 from nesbs.errors import NesbsError
@@ -33,7 +36,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """A method less the reference, paired over seeds: the mean and its interval, None with fewer than three seeds."""
+    """A method less the reference, paired: the mean and its interval, None with fewer than three seeds."""
 
     mean: float
     low: float | None
@@ -60,6 +63,24 @@ def summarise(values: Sequence[float]) -> Summary:
     if not values:
         raise NesbsError("there is nothing to summarise")
     return Summary(fmean(values), None if len(values) < 2 else stdev(values) / math.sqrt(len(values)))
+
+
+def over_images(values: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> list[Difference]:
+    """The mean of each column of (images, columns) with its percentile bootstrap interval over the images.
+
+    For a paired difference give the differences image by image. The same seed draws the same images.
+
+    >>> over_images([[0.0], [1.0]] * 50)
+    [Difference(mean=0.5, low=0.4, high=0.6)]
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not table.size:
+        raise NesbsError(f"a bootstrap needs a row for every image, found shape {table.shape}")
+    random, images = np.random.default_rng(seed), len(table)
+    drawn = (np.bincount(random.integers(images, size=images), minlength=images) for _ in range(resamples))
+    means = np.stack([times @ table for times in drawn]) / images
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return [Difference(*map(float, column)) for column in zip(table.mean(0), low, high, strict=True)]
 
 
 def paired(values: Sequence[float], reference: Sequence[float], *, level: float = 0.95) -> Difference:

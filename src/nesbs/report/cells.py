@@ -1,14 +1,14 @@
 """A cell as an inline SVG graph: data flows downwards, and each edge carries its operation's name.
 
 With one input every edge is an arc beside a column of nodes. With two inputs, the DARTS shape, each state
-has a lane of its own at the left, from which the nodes that take it branch off at its number, and an output
-at the right.
+has a lane of its own at the left, from which the nodes that take it branch off at its number; those that leave
+the cell have a line to the output at the right.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
@@ -33,6 +33,10 @@ STYLES = {
     "sep_conv_5x5": (5.5, "none", "convolution"),
     "dil_conv_3x3": (3.0, "10 3 3 3", "convolution"),
     "dil_conv_5x5": (4.5, "10 3 3 3", "convolution"),
+    "sep_conv_7x7": (7.0, "none", "convolution"),
+    "conv_3x1_1x3": (4.0, "14 3", "convolution"),
+    "conv_7x1_1x7": (5.5, "14 3", "convolution"),
+    "res_sep_3x3": (4.0, "14 2 2 2", "convolution"),
 }
 OTHER = (2.4, "none", "other")
 DEAD = (1.2, "4 4", "nothing")
@@ -56,12 +60,13 @@ def draw(space: Space, architecture: Architecture, name: str) -> list[tuple[str,
 def graphs(space: Space, architecture: Architecture, name: str) -> list[tuple[str, ET.Element]]:
     """What `draw` draws, as elements: (kind, `svg` element)."""
     drawn = []
-    for kind, cell, alive in zip(space.kinds, architecture.cells, space.live(architecture), strict=True):
+    kinds, outputs = space.kinds_of(architecture), space.leaving(architecture)
+    for kind, cell, alive, out in zip(kinds, architecture.cells, space.live(architecture), outputs, strict=True):
         said = ", ".join(
             f"{source}→{target} {op}" for target, node in enumerate(cell, start=space.inputs) for op, source in node
         )
-        title = f"{name}, {kind}: {said}" if len(space.kinds) > 1 else f"{name}: {said}"
-        drawn.append((kind, _arcs(cell, alive, title) if space.inputs == 1 else _lanes(cell, alive, title)))
+        title = f"{name}, {kind}: {said}" if len(kinds) > 1 else f"{name}: {said}"
+        drawn.append((kind, _arcs(cell, alive, title) if space.inputs == 1 else _lanes(cell, alive, out, title)))
     return drawn
 
 
@@ -88,7 +93,7 @@ def _arcs(cell: Cell, alive: Cell, title: str) -> ET.Element:
     pitch = 84
     edges: dict[tuple[int, int], Edge] = {}
     for target, node in enumerate(cell, start=1):
-        for _, source in node:
+        for place, (_, source) in enumerate(node):
             span, side = target - source, 1 if source % 2 else -1
             # So far out that an arc passes outside the labels of the shorter ones it runs around.
             out = side * (75 + 70 * (span - 2)) if span > 1 else 0
@@ -97,7 +102,7 @@ def _arcs(cell: Cell, alive: Cell, title: str) -> ET.Element:
             way = _unit((end[0] - 2 * out, end[1] - middle))
             path = f"M0,{start[1]:g}Q{2 * out},{middle:g} 0,{end[1]:g}"
             tip = (end[0] - RADIUS * way[0], end[1] - RADIUS * way[1])
-            edges[target, source] = Edge(path, (out, middle), tip, way)
+            edges[target, place] = Edge(path, (out, middle), tip, way)
     half = 50  # half of a label and some air
     left = min([-60.0, *(edge.label[0] - half for edge in edges.values())])
     right = max([80.0, *(edge.label[0] + half for edge in edges.values())])
@@ -110,22 +115,25 @@ def _arcs(cell: Cell, alive: Cell, title: str) -> ET.Element:
     return root
 
 
-def _lanes(cell: Cell, alive: Cell, title: str) -> ET.Element:
+def _lanes(cell: Cell, alive: Cell, outputs: Sequence[int], title: str) -> ET.Element:
     """Two inputs: a lane for each state at the left, the nodes' operations beside them, the output at the right."""
-    pitch, label, gap = 74, 96, 17
+    label, gap, line = 96, 17, 25
+    pitch = 24 + line * max(len(node) for node in cell)
     states = len(cell) + 2
     used = sorted({source for node in cell for _, source in node})
     lane = {source: float(10 + gap * source) for source in used}
     label_left = 10 + gap * (states - 1) + 12
     column = label_left + label + 26 + RADIUS
-    height = [24.0, 66.0, *(66.0 + pitch * (place + 1) for place in range(len(cell)))]
-    root = svg(title, (0, 0, column + 92, height[-1] + 40), "cell")
+    # The first node's labels keep off the inputs, however many they are.
+    height = [24.0, 66.0, *(66.0 + 37 + pitch / 2 + pitch * place for place in range(len(cell)))]
+    root = svg(title, (0, 0, column + 92, height[-1] + 3 + pitch / 2), "cell")
 
     edges: dict[tuple[int, int], Edge] = {}
+    sources: dict[tuple[int, int], int] = {}
     lowest: dict[int, float] = {}
     for target, node in enumerate(cell, start=2):
         for place, (_, source) in enumerate(node):
-            y = height[target] + 25 * (place - (len(node) - 1) / 2)
+            y = height[target] + line * (place - (len(node) - 1) / 2)
             entry = (label_left + label + 4.0, y)
             # Arrows end apart on the circle, so that two wide ones do not cover each other.
             rise = 9 * (2 * place / (len(node) - 1) - 1) if len(node) > 1 else 0.0
@@ -133,18 +141,20 @@ def _lanes(cell: Cell, alive: Cell, title: str) -> ET.Element:
             way = _unit((tip[0] - entry[0], tip[1] - y))
             # The line stops inside the arrow's head: a wide one would blunt its point.
             path = f"M{lane[source]:g},{y:g}H{entry[0]:g}L{tip[0] - 7 * way[0]:.1f},{tip[1] - 7 * way[1]:.1f}"
-            edges[target, source] = Edge(path, (label_left + label / 2, y), tip, way)
+            edges[target, place] = Edge(path, (label_left + label / 2, y), tip, way)
+            sources[target, place] = source
             lowest[source] = y
     for source in used:
         # An input has nothing beside it; a node's lane starts below its own labels.
-        down = "" if source < 2 else f"V{height[source] + 34:g}"
+        down = "" if source < 2 else f"V{height[source] + pitch / 2 - 3:g}"
         shape(root, "path", css="lane", d=f"M{column},{height[source]:g}{down}H{lane[source]:g}V{lowest[source]:g}")
     _edges(root, cell, alive, 2, edges)
-    for (_, source), edge in edges.items():
+    for key, edge in edges.items():
+        source = sources[key]
         shape(root, "circle", css="junction", cx=lane[source], cy=edge.label[1], r=7)
         shape(root, "text", str(source), css="source", x=lane[source], y=edge.label[1] + 3.5, text_anchor="middle")
     out = column + 52
-    for state in range(2, states):
+    for state in outputs:
         shape(root, "path", css="lane", d=f"M{column},{height[state]:g}H{out}")
     shape(root, "rect", css="node", x=out, y=height[2] - 18, width=34, height=height[-1] - height[2] + 36, rx=6)
     shape(root, "text", "out", x=out + 17, y=(height[2] + height[-1]) / 2 + 4, text_anchor="middle")
@@ -156,11 +166,11 @@ def _lanes(cell: Cell, alive: Cell, title: str) -> ET.Element:
 
 
 def _edges(root: ET.Element, cell: Cell, alive: Cell, inputs: int, edges: dict[tuple[int, int], Edge]) -> None:
-    """Draw the lines of all edges, then their labels on top."""
+    """Draw the lines of all edges, known by target and place in its node, then their labels on top."""
     labels = []
     for target, (node, kept) in enumerate(zip(cell, alive, strict=True), start=inputs):
-        for op, source in node:
-            edge, dead = edges[target, source], op != "none" and (op, source) not in kept
+        for place, (op, source) in enumerate(node):
+            edge, dead = edges[target, place], op != "none" and (op, source) not in kept
             width, dash, family = DEAD if dead else STYLES.get(op, OTHER)
             state = "dead" if dead else "none" if op == "none" else "live"
             group = ET.SubElement(root, "g", {"class": state, "data-edge": f"{source}→{target}", "data-operation": op})

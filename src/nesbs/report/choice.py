@@ -28,14 +28,14 @@ def chosen_cells(space_name: str, selection: Record) -> list[dict[str, Any]]:
 
 
 def used_operations(space_name: str, selection: Record) -> list[str]:
-    """The operations in the chosen cells, in the space's order."""
+    """The operations in the chosen cells, in the space's order; then those of published cells outside it."""
     try:
         space = get_space(space_name)
         parsed = [space.parse(str(text)) for text in sequence(selection.get("architectures"))]
     except NesbsError:
         return []
     used = {op for architecture in parsed for cell in architecture.cells for node in cell for op, _ in node}
-    return [op for op in space.operations if op in used]
+    return [op for op in space.operations if op in used] + sorted(used - set(space.operations))
 
 
 def rounds(selection: Record) -> dict[str, Any] | None:

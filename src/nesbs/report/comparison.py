@@ -26,7 +26,7 @@ COLUMNS = (
     "judged",
     "paper, GPU h*",
 )
-# Search costs in the paper's Table 1, by space and method.
+# Search costs in the paper's Tables 1 and 2, by space and method.
 PAPER_HOURS = {
     "nasbench201": {
         "svgd-rd": 1.2,
@@ -37,7 +37,16 @@ PAPER_HOURS = {
         "gdas": 8.0,
         "setn": 8.6,
         "enas": 3.7,
-    }
+    },
+    # Table 2 has days.
+    "darts": {
+        "svgd-rd": 0.2 * 24,
+        "nesbs-mc": 0.2 * 24,
+        "nes-rs": 0.7 * 24,
+        "darts-2nd": 1 * 24,
+        "gdas": 0.3 * 24,
+        "enas": 0.5 * 24,
+    },
 }
 
 
@@ -71,14 +80,40 @@ def comparison_as_markdown(record: Record) -> str:
                 _winner(difference.get("error"), name, reference),
                 _interval(difference.get("nll"), 1, 4),
                 _winner(difference.get("nll"), name, reference),
-                *(
-                    words.decimal(mapping(cost.get(part)).get("mean"), places)
-                    for part, places in (("search_seconds", 1), ("training_seconds", 1), ("evaluations", 0))
-                ),
+                words.decimal(mapping(cost.get("search_seconds")).get("mean"), 1) + _over(entry),
+                words.decimal(mapping(cost.get("training_seconds")).get("mean"), 1),
+                words.decimal(mapping(cost.get("evaluations")).get("mean"), 0),
                 words.decimal(hours.get(str(record.get("sampler")) if name == reference else name), 1),
             ]
         )
-    return "\n".join([markdown_table(rows), "", *_notes(record)])
+    return "\n".join([markdown_table(rows), "", *_notes(record), *_images(record)])
+
+
+def _images(record: Record) -> list[str]:
+    """A second table: intervals over the test images, where they were kept."""
+    reference = str(record.get("reference"))
+    rows = [["method", "error %", f"error − {reference}, points", "NLL", f"NLL − {reference}"]]
+    for name, entry in mapping(record.get("methods")).items():
+        images = mapping(mapping(entry).get("images"))
+        difference = mapping(images.get("difference"))
+        rows.append(
+            [
+                name,
+                _interval(images.get("error"), 100, 2, sign=False),
+                _interval(difference.get("error"), 100, 2),
+                _interval(images.get("nll"), 1, 4, sign=False),
+                _interval(difference.get("nll"), 1, 4),
+            ]
+        )
+    if all(row[1] == words.NOTHING for row in rows[1:]):
+        return []
+    return [
+        "",
+        markdown_table(rows),
+        "",
+        "In brackets 95 % bootstrap intervals over the test images: what other images might have said about these very "
+        "networks. Whether another search and training would end alike is what the seeds say above.",
+    ]
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
@@ -106,9 +141,25 @@ def _notes(record: Record) -> list[str]:
         f"Candidates judged {how.get(str(rivals.get('judge')), '?')}; chosen networks measured "
         f"{'after full training' if rivals.get('measure') == 'trained' else 'with the supernet’s weights'}. "
         "Seconds are measured here, and each method pays for what it used, also where it was made for another.",
-        "* What the paper reports for its searches on CIFAR-10, on an Nvidia 1080 Ti or taken over from "
-        "NAS-Bench-201's authors: another machine and other settings than here.",
+        "* What the paper reports for its searches on CIFAR-10 (DARTS: its days × 24), on an Nvidia 1080 Ti or taken "
+        "over from other authors: another machine and other settings than here.",
+        *_budget(rivals),
     ]
+
+
+def _budget(rivals: Record) -> list[str]:
+    if not words.is_number(rivals.get("seconds")):
+        return []
+    return [
+        f"Budget: {words.short(rivals.get('seconds'))} s of search for every method, measured on this device; training "
+        "what was chosen does not count. !: the search took over a tenth longer all the same."
+    ]
+
+
+def _over(entry: object) -> str:
+    """A mark where a search took longer than its budget under some seed."""
+    seeds = [mapping(seed) for seed in sequence(mapping(entry).get("seeds"))]
+    return " !" if any(seed.get("over_budget") for seed in seeds) else ""
 
 
 def draw_comparison(record: Record) -> str:
@@ -155,13 +206,13 @@ def _said(summary: object, factor: float, places: int) -> str:
     return words.decimal(mean, places) + ("" if error is None else f" ± {words.decimal(error, places)}")
 
 
-def _interval(difference: object, factor: float, places: int) -> str:
+def _interval(difference: object, factor: float, places: int, *, sign: bool = True) -> str:
     value = mapping(difference)
     mean, low, high = (_times(value.get(key), factor) for key in ("mean", "low", "high"))
     if mean is None:
         return words.NOTHING
-    said = words.signed(mean, places)
-    return said if low is None else f"{said} [{words.signed(low, places)}, {words.signed(high, places)}]"
+    said = words.signed if sign else words.decimal
+    return said(mean, places) + ("" if low is None else f" [{said(low, places)}, {said(high, places)}]")
 
 
 def _winner(difference: object, method: str, reference: str) -> str:

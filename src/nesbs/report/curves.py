@@ -41,9 +41,31 @@ def curves_as_markdown(record: Record) -> str:
         "the supernet's weights, mean ± standard error over seeds.\n"
         f"↓ or ↑: below or above {record.get('reference')} at the same size and budget, where the paired 95 % t "
         "interval excludes zero (at the recipe's τ where a method has none).\n"
+        + (
+            f"{record.get('reference')} chooses the best round, or greedily from all it drew (search.method=forward).\n"
+            if record.get("search") == "forward"
+            else ""
+        )
+        + "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
+        "whole space.\n"
         f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates)."
     )
-    return "\n\n".join([*parts, notes])
+    return "\n\n".join([*parts, notes + _costs(record)])
+
+
+def _costs(record: Record) -> str:
+    """What it took, measured; nothing where a record does not say."""
+    costs = [mapping(cost) for cost in sequence(record.get("seconds"))]
+    said = []
+    for name in ("supernet", "posterior", "points"):
+        known = [cost[name] for cost in costs if words.is_number(cost.get(name))]
+        if known:
+            times = f"{len(known)} × " if len(known) > 1 else ""
+            said.append(f"{name} {times}{words.decimal(sum(known) / len(known), 1)} s")
+    if not said:
+        return ""
+    one = " All seeds draw from the supernet and posterior of the first." if record.get("one_supernet") else ""
+    return f"\nMeasured on this device: {', '.join(said)} (points: all of a seed's).{one}"
 
 
 def draw_curves(record: Record) -> str:

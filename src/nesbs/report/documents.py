@@ -13,10 +13,11 @@ from nesbs.spaces import Architecture, Space
 
 MARGIN = 24
 HEADING = 30  # height of a line of heading
+IN_A_ROW = 5
 
 
 def draw_cells(space: Space, architecture: Architecture, title: str) -> str:
-    """An SVG document, legible on its own, of all cells beside each other, each under its name.
+    """An SVG document, legible on its own, of all cells, five in a row, each under its name.
 
     >>> from nesbs.spaces import darts, zoo
     >>> draw_cells(darts(), zoo["darts-v2"], "darts-v2").splitlines()[0]
@@ -24,23 +25,28 @@ def draw_cells(space: Space, architecture: Architecture, title: str) -> str:
     """
     graphs = cells.graphs(space, architecture, title)
     views = [[float(value) for value in graph.attrib["viewBox"].split()] for _, graph in graphs]
-    top = MARGIN + HEADING * (2 if len(graphs) > 1 else 1)
+    kind_height = HEADING if len(graphs) > 1 else 0
+    rows = [range(start, min(start + IN_A_ROW, len(graphs))) for start in range(0, len(graphs), IN_A_ROW)]
     # The heading may be wider than the cells: 10 is about the width of its widest letters.
-    width = max(sum(view[2] + MARGIN for view in views) + MARGIN, 10 * len(title) + 2 * MARGIN)
-    height = top + max(view[3] for view in views) + MARGIN
+    width = max(max(sum(views[i][2] + MARGIN for i in row) for row in rows) + MARGIN, 10 * len(title) + 2 * MARGIN)
+    heights = [kind_height + max(views[i][3] for i in row) for row in rows]
+    height = MARGIN + HEADING + sum(heights) + MARGIN * len(rows)
     size = {"width": f"{width:g}", "height": f"{height:g}", "viewBox": f"0 0 {width:g} {height:g}"}
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", **size})
     ET.SubElement(root, "title").text = title
     ET.SubElement(root, "style").text = _style()
     shape(root, "rect", width="100%", height="100%", fill="white")
     shape(root, "text", title, css="heading", x=MARGIN, y=MARGIN + 14)
-    x = float(MARGIN)
-    for (kind, graph), view in zip(graphs, views, strict=True):
-        if len(graphs) > 1:
-            shape(root, "text", f"{kind} cell", css="kind", x=x, y=MARGIN + HEADING + 14)
-        moved = ET.SubElement(root, "g", {"transform": f"translate({x - view[0]:g},{top - view[1]:g})"})
-        moved.extend(graph)
-        x += view[2] + MARGIN
+    top = float(MARGIN + HEADING)
+    for row, row_height in zip(rows, heights, strict=True):
+        x = float(MARGIN)
+        for (kind, graph), view in ((graphs[i], views[i]) for i in row):
+            if len(graphs) > 1:
+                shape(root, "text", _heading(kind), css="kind", x=x, y=top + 14)
+            place = f"translate({x - view[0]:g},{top + kind_height - view[1]:g})"
+            ET.SubElement(root, "g", {"transform": place}).extend(graph)
+            x += view[2] + MARGIN
+        top += row_height + MARGIN
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
@@ -57,17 +63,22 @@ def cells_as_text(space: Space, architecture: Architecture) -> str:
     """
     inputs = ["input"] if space.inputs == 1 else ["cell k-2", "cell k-1"]
     parts = []
-    for kind, cell in zip(space.kinds, architecture.cells, strict=True):
+    for kind, cell, leaving in zip(
+        space.kinds_of(architecture), architecture.cells, space.leaving(architecture), strict=True
+    ):
         numbers = range(space.inputs, space.inputs + len(cell))
         names = inputs + [f"node {number}" for number in numbers]
-        lines = [kind if len(space.kinds) == 1 else f"{kind} cell"]
+        lines = [_heading(kind)]
         for number, node in zip(numbers, cell, strict=True):
             terms = [f"{op}({names[source]})" for op, source in node if op != "none"]
             lines.append(f"  node {number} = {' + '.join(terms) or 'nothing'}")
-        # One input: the last node leaves the cell. Two, the DARTS shape: all nodes do.
-        out = names[-1] if space.inputs == 1 else f"concat({', '.join(map(str, numbers))})"
+        out = names[-1] if space.inputs == 1 else f"concat({', '.join(map(str, leaving))})"
         parts.append("\n".join([*lines, f"  out = {out}"]))
     return "\n\n".join(parts)
+
+
+def _heading(kind: str) -> str:
+    return kind if kind.startswith("cell") else f"{kind} cell"
 
 
 @lru_cache(maxsize=1)

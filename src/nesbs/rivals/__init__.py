@@ -9,7 +9,7 @@ from nesbs.rivals.learner import Found
 from nesbs.rivals.mc_droppath import mc_droppath
 from nesbs.rivals.nes_re import evolve, mutate, nes_re
 from nesbs.rivals.nes_rs import nes_rs
-from nesbs.rivals.pools import uniform_pool
+from nesbs.rivals.pools import uniform_draws, uniform_pool
 from nesbs.rivals.rsps import rsps
 from nesbs.rivals.setn import setn
 from nesbs.rivals.settings import RivalSettings
@@ -38,6 +38,7 @@ __all__ = [
     "single_best",
     "snapshot",
     "snas",
+    "uniform_draws",
     "uniform_pool",
     "urs",
 ]

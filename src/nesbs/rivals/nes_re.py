@@ -14,7 +14,7 @@ so K counts different architectures; the evolution also ends after 10 K children
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,9 +44,12 @@ def nes_re(
     *,
     budget: int,
     parents: int = 10,
+    enough: Callable[[Collection[Architecture]], bool] | None = None,
     generator: torch.Generator,
 ) -> Selection:
     """Evolve the population `start` until `budget` architectures are judged; ForwardSelect over all of them.
+
+    `enough` sees those judged so far and may end the evolution before.
 
     >>> from nesbs.spaces import toy_edges
     >>> def score(ensembles):  # many convolutions are good
@@ -58,6 +61,8 @@ def nes_re(
     known = dict.fromkeys(start)
     for birth in evolve(space, start, score, budget=budget, parents=parents, generator=generator):
         known.setdefault(birth.child)
+        if enough is not None and enough(known):
+            break
     members, loss = forward_select(list(known), size, score)
     return chosen("nes-re", members, loss, list(known), score)
 

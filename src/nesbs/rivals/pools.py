@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -22,10 +23,17 @@ def uniform_pool(space: Space, count: int, *, generator: torch.Generator) -> lis
         raise NesbsError(
             f"a pool of {count} architectures is larger than space {space.name} ({len(space)}): lower rivals.pool"
         )
-    pool: dict[Architecture, None] = {}
-    while len(pool) < count:
-        pool.setdefault(space.sample(generator=generator))
-    return list(pool)
+    return list(itertools.islice(uniform_draws(space, generator=generator), count))
+
+
+def uniform_draws(space: Space, *, generator: torch.Generator) -> Iterator[Architecture]:
+    """Different architectures, drawn uniformly, until the space is known whole."""
+    known: set[Architecture] = set()
+    while len(known) < len(space):
+        drawn = space.sample(generator=generator)
+        if drawn not in known:
+            known.add(drawn)
+            yield drawn
 
 
 def chosen(

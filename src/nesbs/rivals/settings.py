@@ -20,6 +20,11 @@ class RivalSettings(Settings):
         "trained", description="chosen ensembles are trained in full and then measured, or measured as Fig. 5 does"
     )
     pool: int = Field(50, ge=1, description="K, architectures judged by each method that judges; paper: 50")
+    seconds: float | None = Field(
+        None,
+        gt=0,
+        description="of search that each method may take, measured; then pool and search.rounds are what fits",
+    )
     pool_epochs: int = Field(50, ge=1, description="of each one's training, at most members.epochs; paper: 50")
     population: int | None = Field(
         None, ge=1, description="of NES-RE; by default 50 as in its paper, or half the pool where that is less"

@@ -35,14 +35,15 @@ def get_space(name: str) -> Space:
 
 
 def named_architecture(space: Space, text: str) -> Architecture:
-    """An architecture by its name in the zoo, where it is of this space, or from its text.
+    """An architecture by its name in the zoo, where this space's networks take it, or from its text.
 
     >>> named_architecture(darts(), "darts-v2") == zoo["darts-v2"]
     True
     """
     if text in zoo:
-        if space.name != "darts":
-            raise NesbsError(f"{text} is a cell of space darts, not of {space.name}: set space.name=darts")
+        home = zoo.entry(text).space
+        if space.name != home:
+            raise NesbsError(f"{text} is a cell of space {home}, not of {space.name}: set space.name={home}")
         return zoo[text]
     if re.fullmatch(r"[\w-]+", text):  # a name, not a text
         raise NesbsError(f"no cell {text} in the zoo: {did_you_mean(text, zoo)}")

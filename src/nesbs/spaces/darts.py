@@ -6,9 +6,6 @@ the concatenation of its nodes.
 
 from __future__ import annotations
 
-import ast
-import operator
-import re
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -17,12 +14,11 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
-from nesbs.spaces.network import Edges, Member, PathNetwork, Stem
-from nesbs.spaces.operations import Partial, member_norm, operation
-from nesbs.spaces.pair_network import Design, PairNetwork
+from nesbs.spaces.free import AGAIN, KINDS, FreeArchitecture, is_free, parse_free, read_edges, told_apart
+from nesbs.spaces.network import Member, PathNetwork, Stem
+from nesbs.spaces.operations import Norm, Partial, member_norm, operation
+from nesbs.spaces.pair_network import Design, PairNetwork, Plan
 from nesbs.spaces.space import Space
-
-KINDS = ("normal", "reduce")
 
 
 class PairSpace(Space):
@@ -120,14 +116,7 @@ class PairSpace(Space):
 
     def _nodes(self, kind: str, text: str) -> list[list[tuple[str, int]]]:
         """The (operation, input) pairs of each node of one cell, read from text without trusting it."""
-        found = re.search(rf"\b{kind}\s*=\s*(\[[^\]]*\])", text)
-        if found is None:
-            raise NesbsError(f"no list {kind}=[('operation', input), …] in {text!r}")
-        try:
-            entries = ast.literal_eval(found[1])
-            edges = [(str(op), operator.index(source)) for op, source in entries]
-        except (ValueError, SyntaxError, TypeError):
-            raise NesbsError(f"the {kind} cell is not a list of ('operation', input): {found[1]}") from None
+        edges = read_edges(text, kind)
         if len(edges) != 2 * self.nodes:
             raise NesbsError(
                 f"the {kind} cell of space {self.name} has {2 * self.nodes} entries, two a node; found {len(edges)}"
@@ -137,6 +126,14 @@ class PairSpace(Space):
     def live(self, architecture: Architecture) -> tuple[Cell, ...]:
         """The cells without the edges that carry nothing (with `none` among the operations)."""
         return tuple(live(cell, 2) for cell in architecture.cells)
+
+    def paths(self, architecture: Architecture) -> tuple[Cell, ...]:
+        """What the network runs: the live cells."""
+        return self.live(architecture)
+
+    def leaving(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
+        """All nodes leave a cell."""
+        return tuple(tuple(range(2, 2 + len(cell))) for cell in architecture.cells)
 
     def gates(self, weights: Tensor) -> Tensor:
         """An edge's weight is that of the pairs that hold it, times its operation's: (2, edges, operations)."""
@@ -169,8 +166,9 @@ class PairSpace(Space):
                 module = nn.Sequential(module, norm(part))
             return module if partial == 1 else Partial(module, partial, stride)
 
-        edges = dict.fromkeys(self.edges, self.operations)
-        return PairNetwork(self, [edges, edges], build, norm, Design(classes, in_channels, channels, cells))
+        nodes = tuple(range(2, 2 + self.nodes))
+        plan = Plan(dict.fromkeys(self.edges, self.operations), 2 * self.nodes, nodes)
+        return PairNetwork(self, [plan, plan], build, norm, Design(classes, in_channels, channels, cells))
 
     def network(
         self,
@@ -184,17 +182,19 @@ class PairSpace(Space):
         auxiliary: bool = False,
     ) -> Member:
         """The evaluation network of one architecture."""
-        edges: list[Edges] = [
-            {(target, source): (op,) for target, node in enumerate(cell, start=2) for op, source in node}
-            for cell in architecture.cells
-        ]
         cells, channels = cells or self.member_size[0], channels or self.member_size[1]
+        design = Design(classes, in_channels, channels, cells, stem, auxiliary)
+        plans = [_plan(*kind) for kind in zip(self.paths(architecture), self.leaving(architecture), strict=True)]
+        norm = self.cell_norm(architecture)
 
         def build(op: str, width: int, stride: int) -> nn.Module:
-            return operation(op, width, stride, member_norm)
+            return operation(op.removesuffix(AGAIN), width, stride, norm)
 
-        design = Design(classes, in_channels, channels, cells, stem, auxiliary)
-        return Member(PairNetwork(self, edges, build, member_norm, design), architecture)
+        return Member(PairNetwork(self, plans, build, member_norm, design, cell_norm=norm), architecture)
+
+    def cell_norm(self, architecture: Architecture) -> Norm:
+        """BatchNorm inside a member's cells."""
+        return member_norm
 
     def check_images(self, height: int, width: int, stem: Stem = "cifar") -> None:
         """Sides are multiples of 4; behind the ImageNet stem, which takes an eighth of them, of 32."""
@@ -206,7 +206,64 @@ class PairSpace(Space):
             )
 
 
-def darts() -> PairSpace:
+def _plan(cell: Cell, outputs: tuple[int, ...]) -> Plan:
+    """A member's cell: one operation on each of its edges."""
+    edges: dict[tuple[int, int], tuple[str, ...]] = {}
+    for target, node in enumerate(cell, start=2):
+        for op, source in node:
+            edges[target, source] = (*edges.get((target, source), ()), op)
+    return Plan(edges, sum(map(len, cell)), outputs)
+
+
+class DartsSpace(PairSpace):
+    """The DARTS space, whose networks also take published cells from outside it (`FreeArchitecture`)."""
+
+    def parse(self, text: str) -> Architecture:
+        """Read genotype lists as `PairSpace` does; with `normal_concat` or as `robnet` they may lie outside."""
+        if not is_free(text):
+            return super().parse(text)
+        free = parse_free(text)
+        return super().parse(text) if self._inside(free) else free
+
+    def _inside(self, free: FreeArchitecture) -> bool:
+        return (
+            free.kinds == self.kinds
+            and free.outputs == super().leaving(free)
+            and all(len(cell) == self.nodes for cell in free.cells)
+            and all(node[0][1] != node[1][1] for cell in free.cells for node in cell)
+            and all(op in self.operations for cell in free.cells for node in cell for op, _ in node)
+        )
+
+    def encode(self, architecture: Architecture) -> tuple[int, ...]:
+        """As `PairSpace` does; a cell from outside is refused."""
+        if isinstance(architecture, FreeArchitecture):
+            raise NesbsError(f"this cell lies outside space {self.name}: it can be trained, not searched")
+        return super().encode(architecture)
+
+    def live(self, architecture: Architecture) -> tuple[Cell, ...]:
+        """The cells without the edges that carry nothing."""
+        return architecture.live if isinstance(architecture, FreeArchitecture) else super().live(architecture)
+
+    def paths(self, architecture: Architecture) -> tuple[Cell, ...]:
+        """The live cells, with two names for an operation that a node applies twice to one input."""
+        live = self.live(architecture)
+        return tuple(map(told_apart, live)) if isinstance(architecture, FreeArchitecture) else live
+
+    def kinds_of(self, architecture: Architecture) -> tuple[str, ...]:
+        """What its cells are called."""
+        return architecture.kinds if isinstance(architecture, FreeArchitecture) else self.kinds
+
+    def leaving(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
+        """The states that leave each cell."""
+        return architecture.outputs if isinstance(architecture, FreeArchitecture) else super().leaving(architecture)
+
+    def cell_norm(self, architecture: Architecture) -> Norm:
+        """BatchNorm inside a member's cells; RobNet's has no weights."""
+        affine = not isinstance(architecture, FreeArchitecture) or architecture.affine
+        return member_norm if affine else lambda channels: nn.BatchNorm2d(channels, affine=False)
+
+
+def darts() -> DartsSpace:
     """The DARTS space: two cells of four nodes, seven operations, about 10^18 architectures.
 
     >>> f"{len(darts()):.2e}"
@@ -222,7 +279,7 @@ def darts() -> PairSpace:
         "dil_conv_5x5",
     )
     # Members as DARTS evaluates them, the supernet as the paper searches (app. B.1).
-    return PairSpace("darts", 4, operations, member_size=(20, 36), supernet_size=(8, 16))
+    return DartsSpace("darts", 4, operations, member_size=(20, 36), supernet_size=(8, 16))
 
 
 def toy_pairs() -> PairSpace:

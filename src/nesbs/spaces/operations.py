@@ -73,6 +73,31 @@ def _dilated(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
     return lambda channels, stride, norm: nn.Sequential(*_depthwise(channels, kernel, stride, 2, norm))
 
 
+def _crossed(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
+    """A full convolution along each row, then one along each column."""
+    along = kernel // 2
+    return lambda channels, stride, norm: nn.Sequential(
+        nn.ReLU(),
+        nn.Conv2d(channels, channels, (1, kernel), (1, stride), (0, along), bias=False),
+        nn.Conv2d(channels, channels, (kernel, 1), (stride, 1), (along, 0), bias=False),
+        norm(channels),
+    )
+
+
+class Residual(nn.Module):
+    """`res_sep_3x3` (RobNet): a separable convolution beside `skip_connect`, added up."""
+
+    def __init__(self, channels: int, stride: int, norm: Norm) -> None:
+        super().__init__()
+        self.convolution = _separable(3)(channels, stride, norm)
+        self.skip = _skip(channels, stride, norm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same channels, the same or half the size."""
+        out: Tensor = self.convolution(x) + self.skip(x)
+        return out
+
+
 def _skip(channels: int, stride: int, norm: Norm) -> nn.Module:
     return Identity() if stride == 1 else FactorizedReduce(channels, channels, norm)
 
@@ -104,6 +129,11 @@ OPERATIONS: dict[str, Callable[[int, int, Norm], nn.Module]] = {
     "sep_conv_5x5": _separable(5),
     "dil_conv_3x3": _dilated(3),
     "dil_conv_5x5": _dilated(5),
+    # Those below stand in published cells alone: no space searches over them.
+    "sep_conv_7x7": _separable(7),
+    "conv_3x1_1x3": _crossed(3),
+    "conv_7x1_1x7": _crossed(7),
+    "res_sep_3x3": Residual,
 }
 
 

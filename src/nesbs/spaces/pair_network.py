@@ -37,12 +37,22 @@ class Design:
     auxiliary: bool = False
 
 
+@dataclass(frozen=True)
+class Plan:
+    """A kind of cell: the operations on its edges, how many of the edges one path takes, the states that leave it."""
+
+    edges: Edges
+    paths: int
+    outputs: tuple[int, ...]
+
+
 class PairCell(ChoiceCell):
-    """A cell with its two preprocessed inputs."""
+    """A cell of a kind with its two preprocessed inputs."""
 
     def __init__(
         self,
-        edges: Edges,
+        plan: Plan,
+        kind: int,
         build: Callable[[str, int, int], nn.Module],
         widths: tuple[int, int, int],
         reduces: bool,
@@ -50,7 +60,9 @@ class PairCell(ChoiceCell):
         norm: Norm,
     ) -> None:
         before_last, last, width = widths
-        super().__init__(edges, lambda op, source: build(op, width, 2 if reduces and source < 2 else 1))
+        super().__init__(plan.edges, lambda op, source: build(op, width, 2 if reduces and source < 2 else 1))
+        self.kind = kind
+        self.outputs = plan.outputs
         self.reduces = reduces
         self.first: nn.Module = (
             FactorizedReduce(before_last, width, norm)
@@ -67,12 +79,12 @@ class PairCell(ChoiceCell):
         return self._output(before_last, last, live_cell, drop)
 
     def _output(self, before_last: Tensor, last: Tensor, live_cell: Cell, drop: Tensor | None) -> Tensor:
-        return _side_by_side(self._path([self.first(before_last), self.second(last)], live_cell, drop))
+        return self.side_by_side(self._path([self.first(before_last), self.second(last)], live_cell, drop))
 
-
-def _side_by_side(states: list[Tensor | None]) -> Tensor:
-    """The nodes of a cell as one tensor, without its two inputs."""
-    return torch.cat([state for state in states[2:] if state is not None], 1)
+    def side_by_side(self, states: list[Tensor | None]) -> Tensor:
+        """The states that leave the cell as one tensor."""
+        leaving = [states[place] for place in self.outputs]
+        return torch.cat([state for state in leaving if state is not None], 1)
 
 
 class ImageNetStem(nn.Module):
@@ -133,18 +145,23 @@ class PairNetwork(PathNetwork):
     def __init__(
         self,
         space: PairSpace,
-        edges: Sequence[Edges],
+        plans: Sequence[Plan],
         build: Callable[[str, int, int], nn.Module],
         norm: Norm,
         design: Design,
+        *,
+        cell_norm: Norm | None = None,
     ) -> None:
+        """`plans` are the normal and the reduction cell's, or one for every cell of the network."""
         super().__init__()
         cells, channels = design.cells, design.channels
         if cells < 3:  # the first two would both be reduction cells
             raise NesbsError(f"space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}")
+        if len(plans) not in (len(space.kinds), cells):
+            raise NesbsError(f"the network has {len(plans)} different cells: set members.cells={len(plans)}")
         self.space = space
         self.channels = channels
-        self.drop_paths = (cells, 2 * space.nodes)
+        self.drop_paths = (cells, max(plan.paths for plan in plans))
         self.normalise = Normalise(design.in_channels)
         if design.stem == "imagenet":
             before_last = last = channels
@@ -158,23 +175,26 @@ class PairNetwork(PathNetwork):
         for position in range(cells):
             reduces = position in (cells // 3, 2 * cells // 3)
             width = 2 * width if reduces else width
-            kind_edges = edges[int(reduces)]
-            self.cells.append(PairCell(kind_edges, build, (before_last, last, width), reduces, after_reduction, norm))
-            before_last, last, after_reduction = last, space.nodes * width, reduces
+            kind = int(reduces) if len(plans) == len(space.kinds) else position
+            widths = (before_last, last, width)
+            self.cells.append(PairCell(plans[kind], kind, build, widths, reduces, after_reduction, cell_norm or norm))
+            before_last, last, after_reduction = last, len(plans[kind].outputs) * width, reduces
         self.head = nn.Linear(last, design.classes)
         self.auxiliary: nn.Module | None = None
         if design.auxiliary:
-            # The width of the last cells is that of the second reduction cell's output.
-            self.auxiliary = AuxiliaryTower(last, design.classes, norm, last_norm=design.stem == "cifar")
+            reduction = self.cells[self.tower_after]
+            assert isinstance(reduction, PairCell)
+            leaving = len(reduction.outputs) * width  # the last cells are as wide as the second reduction cell
+            self.auxiliary = AuxiliaryTower(leaving, design.classes, norm, last_norm=design.stem == "cifar")
 
     def outputs(
         self, images: Tensor, architecture: Architecture, *, drop: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Run one path; the logits, and the auxiliary tower's where there is one."""
-        live = self.space.live(architecture)
+        paths = self.space.paths(architecture)
 
         def output(position: int, cell: PairCell, before_last: Tensor, last: Tensor) -> Tensor:
-            return cell.output(before_last, last, live[int(cell.reduces)], None if drop is None else drop[position])
+            return cell.output(before_last, last, paths[cell.kind], None if drop is None else drop[position])
 
         return self._run(images, output)
 
@@ -191,7 +211,7 @@ class PairNetwork(PathNetwork):
         for number, cell in enumerate(self.cells):
             assert isinstance(cell, PairCell)
             wires += [Wire(cell.first, before_last, f"{number}.0"), Wire(cell.second, last, f"{number}.1")]
-            wires += cell.wires(int(cell.reduces), f"{number}.{{}}".format)
+            wires += cell.wires(cell.kind, f"{number}.{{}}".format)
             before_last, last = last, f"{number}.out"
             parts.update({f"{number}.{2 + node}": (last, node, self.space.nodes) for node in range(self.space.nodes)})
         return Wiring(tuple(wires), parts, last)
@@ -204,7 +224,7 @@ class PairNetwork(PathNetwork):
         before_last, last = (Shared.same(state, len(live)) for state in states)
         for cell in self.cells:
             assert isinstance(cell, PairCell)
-            cells = [both[int(cell.reduces)] for both in live]
+            cells = [both[cell.kind] for both in live]
             nodes = cell.paths([before_last.apply(cell.first), last.apply(cell.second)], cells)[2:]
             arriving = [
                 [(place, node.values, row) for place, node in enumerate(nodes) if (row := node.rows[i]) is not None]
@@ -221,7 +241,7 @@ class PairNetwork(PathNetwork):
 
         def output(_: int, cell: PairCell, before_last: Tensor, last: Tensor) -> Tensor:
             inputs = [cell.first(before_last), cell.second(last)]
-            return _side_by_side(cell.mixture(inputs, gates[int(cell.reduces)], operations))
+            return cell.side_by_side(cell.mixture(inputs, gates[cell.kind], operations))
 
         return self._run(images, output)[0]
 

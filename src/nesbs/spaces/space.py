@@ -72,6 +72,14 @@ class Space(ABC):
     ) -> Member:
         """The stand-alone network of one architecture; `stem` and `auxiliary` where the space has them."""
 
+    def kinds_of(self, architecture: Architecture) -> tuple[str, ...]:
+        """What the cells of an architecture are called."""
+        return self.kinds
+
+    def leaving(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
+        """The states that leave each cell of an architecture: its last node, unless a space says otherwise."""
+        return tuple((self.inputs + len(cell) - 1,) for cell in architecture.cells)
+
     def check_images(self, height: int, width: int, stem: Stem = "cifar") -> None:
         """Raise where the space's networks cannot take images of this size."""
         if height % 4 or width % 4 or min(height, width) < 8:

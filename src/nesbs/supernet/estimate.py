@@ -76,7 +76,7 @@ class Estimator:
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
         """Log-probabilities of several: (architectures, images, classes)."""
         self.prepare(architectures)
-        return torch.stack([self.logits(architecture) for architecture in architectures]).log_softmax(-1)
+        return torch.stack([self._cache[architecture] for architecture in architectures]).log_softmax(-1)
 
 
 def predictor(supernet: Supernet, split: Split) -> Callable[[Tensor, Sequence[Architecture]], Tensor]:
