@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import re
 from xml.etree import ElementTree as ET
@@ -11,8 +13,16 @@ HOSTILE = "<script>alert('&')</script>"
 
 def plain(page: str) -> str:
     """The words of a page, without marks, spaces made even."""
-    page = re.sub(r"<(style|title)>.*?</\1>", "", page, flags=re.DOTALL)
+    page = re.sub(r"<(style|title|script)>.*?</\1>", "", page, flags=re.DOTALL)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
+
+
+def without_script(page: str) -> str:
+    """The page without the one script it may hold, whose hash its policy names."""
+    [script] = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)[-1:]
+    digest = base64.b64encode(hashlib.sha256(html.unescape(script).encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html.unescape(page)
+    return page.replace(f"<script>{script}</script>", "")
 
 
 def drawings(page: str, css: str) -> list[ET.Element]:

@@ -29,7 +29,7 @@ TINY = [
     "evaluation.uniform=true",
 ]
 STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
-RESULTS = ["selection.json", "metrics.json", "posterior.json"]
+RESULTS = ["selection.json", "metrics.json", "predictions.json", "posterior.json"]
 
 
 def tiny(folder, seed=0, changes=(), progress=None):
@@ -58,6 +58,7 @@ def test_a_run_folder_holds_what_it_should(whole):
         "members",
         "uniform",
         "metrics.json",
+        "predictions.json",
     }
     assert sorted(os.listdir(whole / "members")) == ["0.safetensors", "1.safetensors"]
     record = files.read_json(whole / "record.json")
@@ -206,7 +207,7 @@ tiny(Path(sys.argv[1]), progress=Killer()).scores()
 def test_kill_9_and_the_same_command_end_where_an_uninterrupted_run_ends(stage, moment, whole, tmp_path):
     folder = tmp_path / "run"
     here = os.path.dirname(__file__)
-    environment = {**os.environ, "PYTHONPATH": here}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}
     ended = subprocess.run(
         [sys.executable, "-c", KILLER, str(folder), stage, moment], env=environment, capture_output=True, text=True
     )

@@ -10,7 +10,8 @@ from nesbs.config import Recipe, parse_yaml
 from nesbs.errors import NesbsError
 
 RECIPE = "recipe.yaml"  # written first; what makes a folder a run
-WITHOUT_EFFECT = {"data.workers", "members.together"}  # on results: may be another when a run goes on
+# On results: may be another when a run goes on.
+WITHOUT_EFFECT = {"data.workers", "members.together", "evaluation.shown", "evaluation.map"}
 
 
 def begun(folder: Path) -> bool:

@@ -86,12 +86,24 @@ def ece(log_probs: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
     >>> ece(torch.tensor([[0.8, 0.2], [0.8, 0.2]]).log(), torch.tensor([0, 1]))
     tensor(0.3000, dtype=torch.float64)
     """
-    confidence, predicted = log_probs.double().exp().max(-1)
-    gap = (predicted == labels).double() - confidence
-    index = (confidence * bins - EDGE).ceil().long().clamp(1, bins) - 1
-    # A sum over a table, since scatter_add on a GPU adds in another order each time.
-    held = torch.nn.functional.one_hot(index, bins).to(gap)
+    _, gap, held = _binned(log_probs, labels, bins)
     return (held * gap[..., None]).sum(-2).abs().sum(-1) / gap.shape[-1]
+
+
+def reliability(log_probs: Tensor, labels: Tensor, bins: int = 15) -> tuple[Tensor, Tensor, Tensor]:
+    """What the ECE sums, bin by bin: number of images, mean confidence and accuracy, (…, bins) each.
+
+    The bins are those of `ece`; an empty one has confidence and accuracy NaN.
+
+    >>> count, confidence, accuracy = reliability(torch.tensor([[0.8, 0.2]] * 2).log(), torch.tensor([0, 1]), 2)
+    >>> count, confidence
+    (tensor([0., 2.], dtype=torch.float64), tensor([   nan, 0.8000], dtype=torch.float64))
+    """
+    confidence, gap, held = _binned(log_probs, labels, bins)
+    count = held.sum(-2)
+    sums = ((held * values[..., None]).sum(-2) for values in (confidence, gap + confidence))
+    mean_confidence, accuracy = (total / count for total in sums)
+    return count, mean_confidence, accuracy
 
 
 def disagreement(log_probs: Tensor) -> Tensor:
@@ -190,6 +202,15 @@ def total_variation(log_probs: Tensor, target: Tensor) -> Tensor:
     tensor(0.4000, dtype=torch.float64)
     """
     return (log_probs.double().exp() - target.double()).abs().sum(-1).mean(-1) / 2
+
+
+def _binned(log_probs: Tensor, labels: Tensor, bins: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Confidence and (right − confidence), (…, images); which bin holds an image, (…, images, bins) of 0 and 1."""
+    confidence, predicted = log_probs.double().exp().max(-1)
+    gap = (predicted == labels).double() - confidence
+    index = (confidence * bins - EDGE).ceil().long().clamp(1, bins) - 1
+    # A sum over a table, since scatter_add on a GPU adds in another order each time.
+    return confidence, gap, torch.nn.functional.one_hot(index, bins).to(gap)
 
 
 def _of_label(log_probs: Tensor, labels: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The run folder: resolved recipe, record, resume; and the stages wired together.
 
     RUN/recipe.yaml record.json supernet.safetensors posterior.json selection.json members/ metrics.json
+        predictions.json
 
 A stage is done when its file is there; files appear whole or not at all, so the same command on the same
 folder goes on where it stopped, also after `kill -9`. `uniform/` holds the members of the uniform-random
@@ -27,7 +28,7 @@ from nesbs.config import Recipe
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Selection, search
 from nesbs.errors import NesbsError
-from nesbs.evaluation import EvaluationSettings, gather, measure, to_make, units
+from nesbs.evaluation import EvaluationSettings, gather, measure, show, to_make, to_show, units
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
@@ -228,7 +229,7 @@ class Run:
         return self._trained("uniform", proposal.architectures)
 
     def scores(self, **asked: object) -> dict[str, Any]:
-        """Stage 5: the measures on the test images (`metrics.json`).
+        """Stage 5: the measures on the test images (`metrics.json`), and predictions to look at (`predictions.json`).
 
         A part that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
         """
@@ -243,16 +244,21 @@ class Run:
         if path.is_file():
             value = files.read_mapping(path)
         parts = to_make(value.get("ensemble") or {}, settings, asked)
-        if not parts:
+        pictures = self.folder / "predictions.json"
+        look = to_show(files.read_mapping(pictures) if pictures.is_file() else None)
+        if not parts and not look:
             return value
         held_out = self.data.search_valid if recipe.members.images == "search_train" else None
         material = gather(self.data, settings, held_out)
         ensembles = {"ensemble": self.ensemble()}
         if recipe.evaluation.uniform:
             ensembles["uniform"] = self.uniform()
-        with self.stage("evaluation", len(ensembles) * units(parts, material)) as stage:
+        with self.stage("evaluation", len(ensembles) * units(parts, material) + look) as stage:
             done = itertools.count(1)
-            for name, ensemble in ensembles.items():
+            if look:
+                files.write_json(pictures, show(ensembles["ensemble"], material))
+                stage.advance(next(done), "predictions to look at")
+            for name, ensemble in ensembles.items() if parts else ():
                 value[name] = measure(
                     value.get(name) or {}, ensemble, material, parts, lambda unit: stage.advance(next(done), unit)
                 )

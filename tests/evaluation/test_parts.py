@@ -52,7 +52,7 @@ def votes_for(data, seed=0):
 
 
 def test_an_entry_has_scores_gains_and_temperature(ensemble, noise):
-    entry = made(ensemble, noise, ("scores", "temperature"))
+    entry = made(ensemble, noise, ("scores", "temperature", "intervals"))
     scores = evaluate(ensemble, noise.test)
     assert entry["error"] == scores.error
     for name in ("error", "nll", "brier", "ece", "top5_error"):
@@ -65,6 +65,15 @@ def test_an_entry_has_scores_gains_and_temperature(ensemble, noise):
     assert part["ensemble"]["before"] == pytest.approx({name: entry[name] for name in ("nll", "brier", "ece")})
     for row, member in zip(part["members"], entry["members"], strict=True):
         assert row["before"]["nll"] == pytest.approx(member["nll"])
+    # The ECE is the mean gap of the diagram's bins.
+    for when in ("before", "after"):
+        columns = [part["reliability"][when][name] for name in ("images", "confidence", "accuracy")]
+        gaps = [held * abs(confidence - right) for held, confidence, right in zip(*columns, strict=True) if held]
+        assert sum(gaps) / sum(columns[0]) == pytest.approx(part["ensemble"][when]["ece"], abs=1e-5)
+        assert sum(columns[0]) == 32
+    low, high = entry["intervals"]["ensemble"]["error"]
+    assert low <= entry["error"] <= high
+    assert entry["intervals"]["best"]["error"]["gain"] == pytest.approx(entry["gain_over_best"]["error"])
     json.dumps(entry, allow_nan=False)
 
 
@@ -287,9 +296,12 @@ def test_grey_images_have_no_saturation(noise):
 
 def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     settings = EvaluationSettings(corruptions=("fog",), unseen="fashion-mini")
-    assert to_make({}, settings) == ("scores", "temperature", "unseen", "corruptions")
-    assert to_make({"error": 0.5, "unseen": {}}, settings) == ("corruptions",)
-    assert to_make({"error": 0.5, "unseen": {}, "corruptions": {}}, settings, ["unseen"]) == ("unseen",)
+    assert to_make({}, settings) == ("scores", "temperature", "intervals", "unseen", "corruptions")
+    made = {"error": 0.5, "temperature": {"reliability": {}}, "intervals": {}, "unseen": {}}
+    assert to_make(made, settings) == ("corruptions",)
+    assert to_make({**made, "corruptions": {}}, settings, ["unseen"]) == ("unseen",)
+    # A record of before there were intervals and reliability diagrams.
+    assert to_make({"error": 0.5, "temperature": {"images": 9}}, EvaluationSettings()) == ("temperature", "intervals")
     heard = []
     parts, material = ("scores", "corruptions"), gather(noise, settings)
     entry = measure({}, ensemble, material, parts, heard.append)

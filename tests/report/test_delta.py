@@ -84,7 +84,7 @@ def test_points_lie_where_their_numbers_say() -> None:
     for mark, wanted in zip(marks, expected, strict=True):
         assert mark == pytest.approx(wanted, abs=0.01)
     names = [text.text for text in chart.iter("text")]
-    assert {"δ", "estimated loss", "an ensemble", "lowest of its δ", "chosen"} <= set(names)
+    assert {"δ", "estimated loss in nats", "an ensemble", "lowest of its δ", "chosen"} <= set(names)
     assert str(chart[0].text).endswith("0.8000 at δ = −1.5, 0.6000 at δ = 0.25, 0.6600 at δ = 0.5")
 
 

@@ -2,117 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
-from pages import HOSTILE, drawings, plain, rows
+from pages import HOSTILE, drawings, plain, rows, without_script
+from records import FIRST, SECOND, hand_made, save
 
 from nesbs.errors import NesbsError
 from nesbs.report import Records, load_records, render, write_report
 from nesbs.report.charts import lines, thinned, ticks
 
-# Edge 0→1 ends in node 1, whose ways out are both `none`: it is dead.
-FIRST = "|nor_conv_3x3~0|+|nor_conv_1x1~0|none~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
-SECOND = "|skip_connect~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|"
-
-
-def measured(error: float, nll: float, members: list[tuple[float, float]]) -> dict[str, Any]:
-    return {
-        "error": error,
-        "nll": nll,
-        "brier": 0.125,
-        "ece": 0.0321,
-        "member_error": 0.1,
-        "disagreement": 0.0777,
-        "disagreement_matrix": [[0.0, 0.0777], [0.0777, 0.0]],
-        "members": [{"error": e, "nll": n, "brier": 0.2, "ece": 0.05} for e, n in members],
-        "architectures": [FIRST, SECOND],
-        "parameters": [1000, 2500],
-    }
-
 
 @pytest.fixture
 def records() -> Records:
-    operations = ["none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3"]
-    names = ["0→1", "0→2", "1→2", "0→3", "1→3", "2→3"]
-    proposals = [
-        {"architectures": [FIRST, FIRST], "loss": 0.75, "round": 1, "delta": 0.5, "duplicates": 1},
-        {"architectures": [FIRST, SECOND], "loss": 0.5125, "round": 2, "delta": 0.5, "duplicates": 0},
-        {"architectures": [SECOND, SECOND], "loss": 0.8, "round": 2, "delta": -1.0, "duplicates": 1},
-    ]
-    classes = ["cat", "dog"]
-    data = {"name": "pets", "train_images": 6000, "test_images": 2500, "search_train": 4200, "search_valid": 1800}
-    return Records(
-        recipe={
-            "seed": 7,
-            "space": {"name": "nasbench201"},
-            "sampler": {"name": "svgd-rd"},
-            "evaluation": {"bins": 11, "uniform": True},
-        },
-        record={
-            "nesbs": "0.1.0",
-            "device": "cpu",
-            "seed": 7,
-            "data": {**data, "size": [32, 32], "channels": 3, "classes": classes},
-            "stages": {
-                "supernet": {
-                    "seconds": 200.0,
-                    "peak_memory": 700 * 2**20,
-                    "losses": [2.0, 1.0],
-                    "parameters": 4321,
-                    "updates": {"cell 0→1": {"skip_connect": 98, "nor_conv_3x3": 1002}},
-                },
-                "posterior": {"seconds": 10.0, "peak_memory": 2**20, "entropies": [9.0, 8.0]},
-                "selection": {"seconds": 5.0},
-                "members": {"seconds": 30.0, "peak_memory": 3 * 2**30, "losses": [[2.0, 0.5], [1.9, 0.4]]},
-                "uniform": {"seconds": 30.0, "losses": [[2.0, 0.6], [1.9, 0.7]]},
-                "evaluation": {"seconds": 1.0},
-            },
-        },
-        posterior={
-            "space": "nasbench201",
-            "temperature": 0.8,
-            "entropy": 5.25,
-            "log_size": math.log(15625),
-            "variables": [
-                {"name": name, "choices": operations, "probabilities": [0.1, 0.05, 0.2, 0.617, 0.033], "activity": 1.0}
-                for name in names
-            ],
-        },
-        selection={
-            "architectures": [FIRST, SECOND],
-            "loss": 0.5125,
-            "round": 2,
-            "delta": 0.5,
-            "sampler": "svgd-rd",
-            "duplicates": 0,
-            "proposals": proposals,
-            "candidates": [{"architecture": SECOND, "loss": 0.91}, {"architecture": FIRST, "loss": 0.92}],
-        },
-        metrics={
-            "data": "pets",
-            "test_images": 2500,
-            "ensemble": measured(0.0812, 0.2345, [(0.11, 0.301), (0.09, 0.402)]),
-            "uniform": measured(0.0956, 0.2789, [(0.12, 0.35), (0.13, 0.36)]),
-        },
-    )
-
-
-def save(folder: Path, records: Records) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    if records.recipe is not None:
-        (folder / "recipe.yaml").write_text(yaml.safe_dump(records.recipe), encoding="utf-8")
-    for name in ("record", "posterior", "selection", "metrics"):
-        if getattr(records, name) is not None:
-            (folder / f"{name}.json").write_text(json.dumps(getattr(records, name)), encoding="utf-8")
-    return folder
+    return hand_made()
 
 
 def test_headline_compares_with_best_member_and_uniform(records: Records) -> None:
@@ -122,8 +29,23 @@ def test_headline_compares_with_best_member_and_uniform(records: Records) -> Non
         "The ensemble of 2 has a test error of 8.12 % and an NLL of 0.234; its best single member has 9.00 % and "
         "0.301, the uniform-random ensemble 9.56 % and 0.279." in page
     )
+    assert "better than its best single member (member 2) by 0.88 points of error, 95 % interval +0.12 to +1.64" in page
+    assert "+0.067 of NLL, −0.004 to +0.137. The interval of the error excludes zero" in page
+
+
+@pytest.mark.parametrize(("low", "high", "words"), [(-0.001, 0.02, "holds zero"), (-0.02, -0.01, "is worse")])
+def test_headline_says_what_the_interval_means(records: Records, low: float, high: float, words: str) -> None:
+    entry = records.metrics["ensemble"]["intervals"]["best"]["error"]  # type: ignore[index]
+    entry.update({"low": low, "high": high})
+    assert words in plain(render(records)).split("Measured on")[0]
+
+
+def test_headline_without_intervals_knows_the_number_of_images(records: Records) -> None:
+    del records.metrics["ensemble"]["intervals"]  # type: ignore[index]
+    page = plain(render(records))
     # sqrt(0.0812 × 0.9188 / 2500) = 0.546 %
     assert "± 0.55 points" in page
+    assert "intervals over the test images (metrics.json): nesbs evaluate RUN makes it" in page
 
 
 def test_table_of_measures(records: Records) -> None:
@@ -144,6 +66,10 @@ def test_error_bars_are_as_long_as_the_errors(records: Records) -> None:
     widths = [float(bar.attrib["width"]) for bar in chart.iter("rect")]
     errors = [0.0812, 0.11, 0.09, 0.0956]
     assert widths == pytest.approx([widths[1] * error / 0.11 for error in errors], abs=0.1)
+    # The first member's interval reaches from 9.8 to 12.2 %.
+    whisker = [path.attrib["d"] for path in chart.iter("path") if path.get("class") == "whisker"][1]
+    low, high = (float(re.search(mark + r"([\d.]+)", whisker)[1]) for mark in "MH")  # type: ignore[index]
+    assert (low - 118, high - 118) == pytest.approx((widths[1] * 0.098 / 0.11, widths[1] * 0.122 / 0.11), abs=0.2)
 
 
 def test_operations_are_on_their_edges(records: Records) -> None:
@@ -176,7 +102,8 @@ def test_lines_differ_without_colour(records: Records) -> None:
 def test_every_drawing_has_a_role_and_a_title(records: Records) -> None:
     page = render(records)
     found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
-    assert len(found) == 2 + 6 + 1 + 1 + 4  # cells, samples, bars, losses by δ, curves
+    # cells, samples, errors, losses by δ, curves; accuracies, map, reliability, time, memory
+    assert len(found) == 2 + 6 + 1 + 1 + 4 + 5
     for drawing in found:
         assert drawing.get("role") == "img"
         assert drawing[0].tag == "title"
@@ -243,7 +170,9 @@ def test_times_memory_disagreement_and_facts(records: Records) -> None:
 
 def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
     charts = drawings(render(records).split('<section id="curves">')[1], "chart")
-    assert [chart[0].text for chart in charts[:1]] == ["Supernet, mean training loss by epoch: supernet from 2 to 1"]
+    assert [chart[0].text for chart in charts[:1]] == [
+        "Supernet, mean training loss in nats by epoch: supernet from 2 to 1"
+    ]
     for chart in charts:
         for line in chart.iter("polyline"):
             (x0, y0), (x1, y1) = ([float(v) for v in point.split(",")] for point in line.attrib["points"].split())
@@ -252,7 +181,7 @@ def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
     members = charts[2]
     assert len({line.get("stroke-dasharray") for line in members.iter("polyline")}) == 2
     names = [text.text for text in members.iter("text")]
-    assert {"epoch", "mean training loss", "member 1", "member 2"} <= set(names)
+    assert {"epoch", "mean training loss in nats", "member 1", "member 2"} <= set(names)
 
 
 def test_what_is_missing_is_named_with_its_command(records: Records) -> None:
@@ -323,7 +252,7 @@ def test_hostile_names_are_escaped(records: Records) -> None:
             metrics={**(records.metrics or {}), "data": HOSTILE},
         )
     )
-    assert "<script" not in page
+    assert "<script" not in without_script(page)
     assert "&lt;script&gt;" in page
     assert "cannot be drawn" in page
 
@@ -338,7 +267,8 @@ def test_page_stands_alone(records: Records) -> None:
     page = render(records)
     assert "http://" not in page
     assert "https://" not in page
-    assert not re.search(r"<(script|link|img|iframe)\b|url\(|@import", page)
+    assert not re.search(r"<(script|link|iframe)\b|url\(|@import", without_script(page))
+    assert set(re.findall(r'src="([^,]*),', page)) == {"data:image/png;base64"}
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
 

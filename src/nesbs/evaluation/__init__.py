@@ -7,8 +7,10 @@ from nesbs.evaluation.human import agreement, load_human
 from nesbs.evaluation.mass import Mass, mass
 from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make, units
 from nesbs.evaluation.ranking import Ranking, ensembles_of, pearson, rank, spearman, spread, top_agreement, verdict
+from nesbs.evaluation.resampling import bootstrap, intervals
 from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, score_logits
 from nesbs.evaluation.settings import EvaluationSettings
+from nesbs.evaluation.shown import disagreed, prediction_map, show, to_show
 from nesbs.evaluation.unseen import brought_to, detection
 
 __all__ = [
@@ -26,28 +28,34 @@ __all__ = [
     "Scores",
     "Summary",
     "agreement",
+    "bootstrap",
     "brought_to",
     "calibrate",
     "corrupt",
     "cross_calibrate",
     "detection",
+    "disagreed",
     "ensembles_of",
     "evaluate",
     "fit_temperature",
     "gather",
+    "intervals",
     "load_human",
     "mass",
     "measure",
     "over_images",
     "paired",
     "pearson",
+    "prediction_map",
     "rank",
     "scale",
     "score_logits",
+    "show",
     "spearman",
     "spread",
     "summarise",
     "to_make",
+    "to_show",
     "top_agreement",
     "units",
     "verdict",

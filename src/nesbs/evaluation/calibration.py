@@ -7,6 +7,7 @@ network learned from every training image, one half of the test images for the o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -117,13 +118,27 @@ def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = 15, seed: int =
     """
     if len(labels) < 2:
         raise NesbsError(f"cross-calibration needs two images or more, found {len(labels)}")
-    after = test.double().clone()
-    temperatures = []
     first, second = halves(labels, seed=seed)
-    for fitted, measured in ((first, second), (second, first)):
-        temperatures.append(fit_temperature(test[fitted], labels[fitted]))
-        after[measured] = scale(after[measured], temperatures[-1])
-    return Calibration(tuple(temperatures), _quality(test, labels, bins), _quality(after, labels, bins))
+    temperatures = tuple(fit_temperature(test[half], labels[half]) for half in (first, second))
+    after = scaled(test, labels, temperatures, seed=seed)
+    return Calibration(temperatures, _quality(test, labels, bins), _quality(after, labels, bins))
+
+
+def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float], *, seed: int = 0) -> Tensor:
+    """Test predictions (images, classes) at the temperatures of a `Calibration`, in float64.
+
+    One temperature is for all images; of two, each is for the half that it was not fitted on.
+
+    >>> scaled(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([0]), [0.5]).exp()
+    tensor([[0.9412, 0.0588]], dtype=torch.float64)
+    """
+    if len(temperatures) == 1:
+        return scale(test.double(), temperatures[0])
+    after = test.double().clone()
+    first, second = halves(labels, seed=seed)
+    for temperature, measured in zip(temperatures, (second, first), strict=True):
+        after[measured] = scale(after[measured], temperature)
+    return after
 
 
 def halves(labels: Tensor, *, seed: int = 0) -> tuple[Tensor, Tensor]:

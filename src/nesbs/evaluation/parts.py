@@ -1,7 +1,7 @@
 """Everything that is measured of an ensemble, part by part, as plain data (the entries of `metrics.json`).
 
-`scores` comes first and `temperature` with it; `human`, `unseen` and `corruptions` where settings ask for them. Each
-part has `ensemble`, `members` (a list) and what it was made with; it can be made later and on its own.
+`scores` comes first, `temperature` and `intervals` with it; `human`, `unseen` and `corruptions` where settings ask
+for them. Each part has `ensemble`, `members` (a list) and what it was made with; it can be made later and on its own.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from nesbs import metrics, rng
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
-from nesbs.evaluation.calibration import calibrate, cross_calibrate
+from nesbs.evaluation.calibration import calibrate, cross_calibrate, scaled
 from nesbs.evaluation.corruptions import corrupt, usable
 from nesbs.evaluation.human import about_people, agreement, load_human
+from nesbs.evaluation.resampling import intervals
 from nesbs.evaluation.scores import predictions, score_logits
 from nesbs.evaluation.settings import EvaluationSettings
 from nesbs.evaluation.unseen import brought_to, certainties, detection
 from nesbs.spaces import sizes_of
 
 ASKED = ("human", "unseen", "corruptions")  # the parts that a setting of the same name asks for
-PARTS = ("temperature", *ASKED)
+ALWAYS = ("temperature", "intervals")
+PARTS = (*ALWAYS, *ASKED)
 
 Heard = Callable[[str], None]
 
@@ -67,14 +69,22 @@ def gather(data: Dataset, settings: EvaluationSettings, held_out: Split | None =
 def to_make(entry: Mapping[str, Any], settings: EvaluationSettings, asked: Iterable[str] = ()) -> tuple[str, ...]:
     """The parts an entry of `metrics.json` still lacks, and those that are `asked` for anew.
 
+    An entry of before there were reliability diagrams gets its `temperature` again.
+
     >>> to_make({}, EvaluationSettings())
-    ('scores', 'temperature')
-    >>> to_make({"error": 0.1}, EvaluationSettings(corruptions="all"))
-    ('corruptions',)
+    ('scores', 'temperature', 'intervals')
+    >>> to_make({"error": 0.1, "temperature": None}, EvaluationSettings(corruptions="all"))
+    ('intervals', 'corruptions')
     """
-    first = () if entry else ("scores", "temperature")
+    first = () if entry else ("scores",)
+    lacking = [part for part in ALWAYS if part not in entry or not _complete(part, entry[part])]
     wanted = [part for part in ASKED if getattr(settings, part) is not None]
-    return (*first, *(part for part in wanted if part in asked or part not in entry))
+    return (*first, *lacking, *(part for part in wanted if part in asked or part not in entry))
+
+
+def _complete(part: str, made: Any) -> bool:
+    """Whether a part holds all that it would hold today; a temperature that could not be fitted stays None."""
+    return part != "temperature" or made is None or "reliability" in made
 
 
 def units(parts: Sequence[str], material: Material) -> int:
@@ -117,11 +127,31 @@ def _temperature(ensemble: Ensemble, material: Material, test: Tensor, heard: He
         rows = [
             calibrate(held, held_out.labels, own, labels, bins=bins) for held, own in zip(predicted, test, strict=True)
         ]
-        return {"fitted_on": "search_valid", "images": len(held_out), **_shared([row.to_json() for row in rows])}
-    if len(labels) < 2:
+        fitted: dict[str, Any] = {"fitted_on": "search_valid", "images": len(held_out)}
+    elif len(labels) < 2:
         return None  # nothing to fit on that is not what is measured
-    rows = [cross_calibrate(own, labels, bins=bins) for own in test]
-    return {"fitted_on": "test halves", "images": len(labels), **_shared([row.to_json() for row in rows])}
+    else:
+        rows = [cross_calibrate(own, labels, bins=bins) for own in test]
+        fitted = {"fitted_on": "test halves", "images": len(labels)}
+    after = scaled(test[0], labels, rows[0].temperatures)
+    diagram = {"before": reliability(test[0], labels, bins), "after": reliability(after, labels, bins)}
+    return {**fitted, **_shared([row.to_json() for row in rows]), "reliability": diagram}
+
+
+def reliability(log_probs: Tensor, labels: Tensor, bins: int) -> dict[str, list[float | None]]:
+    """A reliability diagram as plain data: number of images, mean confidence and accuracy of every bin.
+
+    >>> reliability(torch.tensor([[0.8, 0.2]] * 2).log(), torch.tensor([0, 1]), 2)
+    {'images': [0, 2], 'confidence': [None, 0.8], 'accuracy': [None, 0.5]}
+    """
+    count, *means = metrics.reliability(log_probs, labels, bins)
+    known = [[None if held == 0 else value for held, value in zip(count, column, strict=True)] for column in means]
+    confidence, accuracy = ([None if v is None else round(float(v), 6) for v in column] for column in known)
+    return {"images": [int(held) for held in count], "confidence": confidence, "accuracy": accuracy}
+
+
+def _intervals(ensemble: Ensemble, material: Material, test: Tensor, heard: Heard) -> dict[str, Any]:
+    return intervals(test, material.data.test.labels)
 
 
 def _human(ensemble: Ensemble, material: Material, test: Tensor, heard: Heard) -> dict[str, Any]:
@@ -189,6 +219,7 @@ def _shared(rows: list[Any]) -> dict[str, Any]:
 
 MAKERS: dict[str, Callable[[Ensemble, Material, Tensor, Heard], dict[str, Any] | None]] = {
     "temperature": _temperature,
+    "intervals": _intervals,
     "human": _human,
     "unseen": _unseen,
     "corruptions": _corruptions,

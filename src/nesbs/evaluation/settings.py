@@ -29,6 +29,8 @@ class EvaluationSettings(Settings):
     corruptions: Literal["all"] | tuple[str, ...] | None = Field(
         None, description=f"measure on corrupted test images: all, or a list of {', '.join(CORRUPTIONS)}"
     )
+    shown: int = Field(12, ge=0, description="test images in the report: those that members disagree on most")
+    map: int = Field(60, ge=0, description="test images of the t-SNE map of predictions (extra sklearn); 0: no map")
     severities: Annotated[tuple[int, ...], Field(min_length=1)] = Field(SEVERITIES, description="of corruptions")
 
     @field_validator("corruptions", mode="before")

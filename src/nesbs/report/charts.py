@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
@@ -43,17 +44,36 @@ def markup(root: ET.Element) -> Markup:
     return Markup(ET.tostring(root, encoding="unicode"))
 
 
-def bars(title: str, axis: str, rows: Sequence[tuple[str, float, bool]]) -> Markup:
-    """Horizontal bars from zero: (label, share, whether filled), one a row, each with its percentage."""
-    left, right, pitch = 118, 64, 26
+def bars(
+    title: str,
+    axis: str,
+    rows: Sequence[tuple[str, float, bool]],
+    said: Callable[[float], str] = words.percent,
+    reaches: Sequence[Range | None] = (),
+) -> Markup:
+    """Horizontal bars from zero: (label, value, whether filled), one a row, each with its value as it is `said`.
+
+    `reaches` are the intervals of the values, one a row where there are any, drawn as whiskers.
+    """
+    left, right, pitch = 118, 72, 26
     height = pitch * len(rows)
     root = svg(title, (0, 0, WIDTH, height + 24), "chart")
-    largest = max((share for _, share, _ in rows), default=0) or 1
-    for row, (label, share, filled) in enumerate(rows):
-        top, length = row * pitch + 4, (WIDTH - left - right) * share / largest
+    ends = [reach or (value, value) for reach, (_, value, _) in zip_longest(reaches, rows)]
+    largest = max((high for _, high in ends), default=0) or 1
+
+    def across(value: float) -> float:
+        return left + (WIDTH - left - right) * max(value, 0.0) / largest
+
+    for row, ((label, value, filled), (low, high)) in enumerate(zip(rows, ends, strict=True)):
+        top, middle = row * pitch + 4, row * pitch + 13
         shape(root, "text", label, x=left - 6, y=top + 14, text_anchor="end")
+        length = across(value) - left
         shape(root, "rect", css="bar filled" if filled else "bar", x=left, y=top, width=length, height=pitch - 8)
-        shape(root, "text", words.percent(share), x=left + length + 5, y=top + 14)
+        if high > low:
+            tips = f"M{across(low):.1f},{middle - 5}v10m0,-5H{across(high):.1f}m0,-5v10"
+            shape(root, "path", css="whisker halo", d=tips)
+            shape(root, "path", css="whisker", d=tips)
+        shape(root, "text", said(value), x=across(high) + 5, y=top + 14)
     shape(root, "line", css="axis", x1=left, x2=left, y1=0, y2=height)
     shape(root, "text", axis, css="name", x=left, y=height + 17)
     return markup(root)
@@ -77,7 +97,7 @@ def lines(
     marks = sorted({1.0, float(steps)} | {t for t in ticks(1, steps) if t.is_integer() and 1 < t < 0.94 * steps})
     if names is not None:
         marks = [float(step) for step in range(1, steps + 1)]
-    place = _axes(root, (x_name, y_name), (1, steps), _with_room(known), marks, names)
+    place = axes(root, (x_name, y_name), (1, steps), with_room(known), marks, names)
     for index, (name, values) in enumerate(series):
         style, dash = f"line series{index % len(DASHES)}", DASHES[index % len(DASHES)]
         points = [place(step, value) for step, value in thinned(values)]
@@ -96,8 +116,8 @@ def scatter(title: str, x_name: str, y_name: str, groups: Sequence[tuple[str, st
     """Points (x, y) in groups of (name, shape, points); the shapes are ring, disc and star, the last group on top."""
     root = svg(title, (0, 0, WIDTH, BASE + 58), "chart")
     groups = [group for group in groups if group[2]]
-    across, up = (_with_room([point[axis] for _, _, points in groups for point in points]) for axis in (0, 1))
-    place = _axes(root, (x_name, y_name), across, up, ticks(*across, wanted=6))
+    across, up = (with_room([point[axis] for _, _, points in groups for point in points]) for axis in (0, 1))
+    place = axes(root, (x_name, y_name), across, up, ticks(*across, wanted=6))
     x, y = 14.0, BASE + 50.0
     for name, kind, points in groups:
         for point in points:
@@ -118,14 +138,14 @@ def _point(parent: ET.Element, kind: str, at: tuple[float, float]) -> None:
         shape(parent, "circle", css=kind, cx=at[0], cy=at[1], r=4.5 if kind == "disc" else 3)
 
 
-def _with_room(values: Sequence[float]) -> Range:
+def with_room(values: Sequence[float]) -> Range:
     """The range of the values with some air at both ends."""
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
     return low - room, high + room
 
 
-def _axes(
+def axes(
     root: ET.Element,
     names: tuple[str, str],
     across: Range,

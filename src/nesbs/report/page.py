@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-import jinja2
 
 from nesbs import files
 from nesbs.config import parse_yaml
 from nesbs.errors import NesbsError
-from nesbs.report import words
 from nesbs.report.context import context
+from nesbs.report.templates import rendered
 
 
 @dataclass(frozen=True)
@@ -28,6 +25,7 @@ class Records:
     metrics: Mapping[str, Any] | None = None
     quality: Mapping[str, Any] | None = None
     attacks: Mapping[str, Any] | None = None
+    predictions: Mapping[str, Any] | None = None
 
 
 def load_records(folder: Path) -> Records:
@@ -37,7 +35,7 @@ def load_records(folder: Path) -> Records:
         parse_yaml(files.read_text(recipe), str(recipe)) if recipe.is_file() else None,
         *(
             _read(folder / f"{name}.json")
-            for name in ("record", "posterior", "selection", "metrics", "quality", "attacks")
+            for name in ("record", "posterior", "selection", "metrics", "quality", "attacks", "predictions")
         ),
     )
     if records == Records():
@@ -47,21 +45,17 @@ def load_records(folder: Path) -> Records:
 
 def render(records: Records) -> str:
     """The page as text; the same records give the same bytes."""
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            context(
-                records.recipe or {},
-                records.record or {},
-                records.posterior or {},
-                records.selection or {},
-                records.metrics or {},
-                records.quality or {},
-                records.attacks or {},
-            )
-        )
+    shown = context(
+        records.recipe or {},
+        records.record or {},
+        records.posterior or {},
+        records.selection or {},
+        records.metrics or {},
+        records.quality or {},
+        records.attacks or {},
+        records.predictions or {},
     )
+    return rendered("page.html", shown)
 
 
 def write_report(folder: Path) -> Path:
@@ -74,20 +68,3 @@ def write_report(folder: Path) -> Path:
 def _read(path: Path) -> Mapping[str, Any] | None:
     """A JSON record, or None where the file is missing."""
     return files.read_mapping(path) if path.is_file() else None
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    """Templates beside this module, with everything escaped and the filters of `words`."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nesbs.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    numbers = (words.percent, words.decimal, words.signed, words.short, words.count)
-    for filter_ in (*numbers, words.size, words.duration, words.memory):
-        environment.filters[filter_.__name__] = filter_
-    return environment

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from nesbs.report import charts, words
+from nesbs.report import charts, diagrams, words
 from nesbs.report.reading import Record, mapping, sequence
 
 SCORES = {
@@ -53,11 +53,46 @@ def calibration(metrics: Record) -> dict[str, Any] | None:
         }
         for name, whole, row in networks(metrics, "temperature")
     ]
-    return (
-        {"held_out": block.get("fitted_on") == "search_valid", "images": block.get("images"), "rows": rows}
-        if block
-        else None
+    if not block:
+        return None
+    return {
+        "held_out": block.get("fitted_on") == "search_valid",
+        "images": block.get("images"),
+        "rows": rows,
+        "diagram": reliability_diagram(mapping(block.get("reliability"))),
+        "bins": _bins(mapping(block.get("reliability"))),
+    }
+
+
+def reliability_diagram(block: Record) -> Any:
+    """Accuracy over confidence before and after temperature scaling; None where it was not recorded."""
+    series = []
+    for when in ("before", "after"):
+        points = [
+            (confidence, accuracy, images)
+            for images, confidence, accuracy in _columns(mapping(block.get(when)))
+            if words.is_number(confidence) and words.is_number(accuracy) and words.is_number(images)
+        ]
+        if points:
+            series.append((f"{when} scaling", points))
+    if not series:
+        return None
+    said = "; ".join(
+        f"{name}: "
+        + ", ".join(f"{100 * accuracy:.0f} % right at {100 * confidence:.0f} %" for confidence, accuracy, _ in points)
+        for name, points in series
     )
+    return diagrams.reliability(f"Reliability of the ensemble, {said}", series)
+
+
+def _bins(block: Record) -> list[list[Any]]:
+    """The diagram's numbers, a row a bin that holds anything: images, confidence, accuracy before, then after."""
+    before, after = (_columns(mapping(block.get(when))) for when in ("before", "after"))
+    return [[*first, *second] for first, second in zip(before, after, strict=False) if first[0] or second[0]]
+
+
+def _columns(block: Record) -> list[tuple[Any, Any, Any]]:
+    return list(zip(*(sequence(block.get(key)) for key in ("images", "confidence", "accuracy")), strict=False))
 
 
 def human(metrics: Record) -> dict[str, Any] | None:
@@ -105,8 +140,9 @@ def corruptions(metrics: Record) -> dict[str, Any] | None:
         {"name": name, "share": measure == "error", "rows": _by_severity(metrics, measure)}
         for measure, name in (("error", "Error"), ("nll", "NLL"), ("ece", "ECE"))
     ]
-    series = [(row["name"].lower(), row["values"]) for row in tables[0]["rows"]]
-    said = "; ".join(f"{name} " + ", ".join(map(words.percent, values)) for name, values in series)
+    shares = [(row["name"].lower(), row["values"]) for row in tables[0]["rows"]]
+    said = "; ".join(f"{name} " + ", ".join(map(words.percent, values)) for name, values in shares)
+    series = [(name, [100 * v if words.is_number(v) else v for v in values]) for name, values in shares]
     # The chart counts its steps from 1.
     whole = severities == list(range(1, len(severities) + 1)) and len(severities) > 1
     return {
@@ -114,7 +150,9 @@ def corruptions(metrics: Record) -> dict[str, Any] | None:
         "skipped": [str(name) for name in sequence(block.get("skipped"))],
         "count": len(mapping(own.get("by_corruption"))),
         "tables": tables,
-        "chart": charts.lines(f"Mean error by severity: {said}", "severity", "test error", series) if whole else None,
+        "chart": charts.lines(f"Mean error by severity: {said}", "severity", "test error in %", series)
+        if whole
+        else None,
         "rows": [_one(str(name), mapping(row), members) for name, row in mapping(own.get("by_corruption")).items()],
     }
 

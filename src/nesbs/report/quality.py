@@ -38,16 +38,17 @@ def truth_in_words(truth: Record) -> str:
 
 def scatter(record: Record) -> Any:
     """Every single architecture: its estimated loss across, its truth up."""
+    table = mapping(record.get("truth")).get("kind") == "table"
     points = [
-        (pair[0], pair[1])
+        (pair[0], 100 * pair[1] if table else pair[1])
         for pair in map(sequence, sequence(mapping(record.get("points")).get("1")))
         if len(pair) == 2 and all(map(words.is_number, pair))
     ]
     if len(points) < 2:
         return None
-    name = "true error" if mapping(record.get("truth")).get("kind") == "table" else "true test loss"
+    name, unit = ("true error", "%") if table else ("true test loss", "nats")
     title = f"Estimated loss and {name} of {len(points)} architectures"
-    return charts.scatter(title, "estimated loss", name, [("architecture", "ring", points)])
+    return charts.scatter(title, "estimated loss in nats", f"{name} in {unit}", [("architecture", "ring", points)])
 
 
 def quality_as_text(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""What was measured on the test images: the headline, the table of measures, bars, disagreement."""
+"""What was measured on the test images: the headline, the table of measures, bars."""
 
 from __future__ import annotations
 
@@ -45,7 +45,40 @@ def headline(metrics: Record) -> dict[str, Any] | None:
         "images": images,
         "kind": measured_images(metrics),
         "standard_error": noise,
+        "gain": gain_over_best(ensemble),
     }
+
+
+def gain_over_best(ensemble: Record) -> dict[str, Any] | None:
+    """By how much the ensemble is better than its best member, with intervals over the test images.
+
+    None where they were not recorded; a measure without numbers is left out.
+    """
+    block = mapping(ensemble.get("intervals"))
+    found = {}
+    for measure in ("error", "nll"):
+        entry = mapping(mapping(block.get("best")).get(measure))
+        low, high = entry.get("low"), entry.get("high")
+        if words.is_number(entry.get("gain")) and words.is_number(low) and words.is_number(high):
+            verdict = "better" if low > 0 else "worse" if high < 0 else "open"
+            found[measure] = {**entry, "verdict": verdict}
+    if "error" not in found or len(sequence(ensemble.get("members"))) < 2:
+        return None
+    return {"level": block.get("level"), "resamples": block.get("resamples"), "nll": None, **found}
+
+
+def interval_of(metrics: Record, name: str, measure: str = "error") -> tuple[float, float] | None:
+    """The recorded interval of a network of the table of measures; None where there is none.
+
+    >>> interval_of({"ensemble": {"intervals": {"members": [{"error": [0.1, 0.2]}]}}}, "Member 1")
+    (0.1, 0.2)
+    """
+    key = "uniform" if name.startswith("Uniform") else "ensemble"
+    block = mapping(mapping(metrics.get(key)).get("intervals"))
+    rows = {"Ensemble": block.get("ensemble"), "Uniform-random ensemble": block.get("ensemble")}
+    rows |= {f"Member {place}": row for place, row in enumerate(sequence(block.get("members")), start=1)}
+    pair = sequence(mapping(rows.get(name)).get(measure))
+    return (pair[0], pair[1]) if len(pair) == 2 and all(map(words.is_number, pair)) else None
 
 
 def score_rows(metrics: Record) -> list[dict[str, Any]]:
@@ -92,21 +125,13 @@ def gains(metrics: Record) -> list[dict[str, Any]]:
 def error_bars(metrics: Record) -> Any:
     """A bar for the test error of the ensemble, each member and the uniform ensemble."""
     short = {"Uniform-random ensemble": "Uniform ensemble"}
-    rows = [
-        (short.get(row["name"], row["name"]), row["error"], "whole" in row)
-        for row in score_rows(metrics)
-        if not row.get("hindsight") and words.is_number(row["error"])
-    ]
-    said = ", ".join(f"{name} {words.percent(error)}" for name, error, _ in rows)
-    return charts.bars(f"Test error: {said}", "test error", rows) if rows else None
-
-
-def disagreement(metrics: Record) -> dict[str, Any] | None:
-    """The share of test images on which each two members' labels differ."""
-    ensemble = mapping(metrics.get("ensemble"))
-    matrix = [sequence(row) for row in sequence(ensemble.get("disagreement_matrix"))]
-    if not matrix:
-        return None
-    largest = max((value for row in matrix for value in row if words.is_number(value)), default=0) or 1
-    shaded = [[(value, value / largest if words.is_number(value) else None) for value in row] for row in matrix]
-    return {"rows": shaded, "mean": ensemble.get("disagreement")}
+    shown = [row for row in score_rows(metrics) if not row.get("hindsight") and words.is_number(row["error"])]
+    rows = [(short.get(row["name"], row["name"]), row["error"], "whole" in row) for row in shown]
+    reaches = [interval_of(metrics, row["name"]) for row in shown]
+    said = ", ".join(
+        f"{name} {words.percent(error)}"
+        + (f" ({words.percent(reach[0])} to {words.percent(reach[1])})" if reach else "")
+        for (name, error, _), reach in zip(rows, reaches, strict=True)
+    )
+    axis = "test error in %, with 95 % intervals" if any(reaches) else "test error in %"
+    return charts.bars(f"Test error: {said}", axis, rows, reaches=reaches) if rows else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nesbs.report import charts, words
@@ -22,22 +22,47 @@ STAGES = {
 
 
 def missing(
-    recipe: Record, record: Record, posterior: Record, selection: Record, metrics: Record, uniform_wanted: bool
+    recipe: Record,
+    record: Record,
+    posterior: Record,
+    selection: Record,
+    metrics: Record,
+    uniform_wanted: bool,
+    predictions: Record,
 ) -> list[tuple[str, str]]:
     """The parts that are not there, in the order they are made: (what, command that makes it)."""
     stages = mapping(record.get("stages"))
     given = selection.get("sampler") == "given"
+    done, size = trained(stages, "members"), members_wanted(recipe, selection)
+    training = f"the training of {size - done} of {size} members" if done else "the members' training"
+    measured = mapping(metrics.get("ensemble"))
+    scaled = measured.get("temperature")
     parts = [
         ("the resolved recipe (recipe.yaml)", SEARCH, recipe),
         ("the record of versions, times and memory (record.json)", SEARCH, record),
         ("the supernet's training", SEARCH, given or mapping(stages.get("supernet")).get("losses")),
         ("the posterior (posterior.json)", SEARCH, given or posterior),
         ("the choice of architectures (selection.json)", SEARCH, selection),
-        ("the members' training", TRAIN, mapping(stages.get("members")).get("losses")),
+        (training, TRAIN, done and done >= size),
         ("the measures on the test images (metrics.json)", EVALUATE, metrics),
         ("the uniform-random ensemble", EVALUATE, not uniform_wanted or not metrics or metrics.get("uniform")),
+        ("intervals over the test images (metrics.json)", EVALUATE, not measured or measured.get("intervals")),
+        ("the reliability diagram (metrics.json)", EVALUATE, not scaled or mapping(scaled).get("reliability")),
+        ("predictions to look at (predictions.json)", EVALUATE, not metrics or predictions),
     ]
     return [(what, command) for what, command, there in parts if not there]
+
+
+def trained(stages: Record, stage: str) -> int:
+    """How many members have been trained to the end."""
+    return len(sequence(mapping(stages.get(stage)).get("losses")))
+
+
+def members_wanted(recipe: Record, selection: Record) -> int:
+    """How many members there should be."""
+    chosen = len(sequence(selection.get("architectures")))
+    size = mapping(recipe.get("ensemble")).get("size")
+    return chosen or (size if isinstance(size, int) else 1)
 
 
 def learning_curves(stages: Record, given: bool = False) -> list[dict[str, Any]]:
@@ -48,14 +73,14 @@ def learning_curves(stages: Record, given: bool = False) -> list[dict[str, Any]]
     supernet = sequence(mapping(stages.get("supernet")).get("losses"))
     entropies = sequence(mapping(stages.get("posterior")).get("entropies"))
     searched = [
-        _curve("Supernet", "epoch", "mean training loss", [("supernet", supernet)], SEARCH),
+        _curve("Supernet", "epoch", "mean training loss in nats", [("supernet", supernet)], SEARCH),
         _curve("Posterior", "step", "entropy in nats", [("posterior", entropies)], SEARCH),
     ]
-    members = _curve("Members", "epoch", "mean training loss", _histories(stages, "members"), TRAIN)
+    members = _curve("Members", "epoch", "mean training loss in nats", _histories(stages, "members"), TRAIN)
     shown = [members] if given else [*searched, members]
     if "uniform" in stages:
         uniform = _histories(stages, "uniform")
-        shown.append(_curve("Uniform-random members", "epoch", "mean training loss", uniform, EVALUATE))
+        shown.append(_curve("Uniform-random members", "epoch", "mean training loss in nats", uniform, EVALUATE))
     return shown
 
 
@@ -89,10 +114,12 @@ def update_tables(stages: Record) -> list[dict[str, Any]]:
     return [{"choices": choices, "rows": rows} for choices, rows in groups.items()]
 
 
-def stage_rows(stages: Record, uniform_wanted: bool, given: bool = False) -> list[dict[str, Any]]:
+def stage_rows(
+    stages: Record, uniform_wanted: bool, given: bool = False, *, unfinished: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run.
 
-    A run whose architectures were `given` has no stage of a search.
+    A run whose architectures were `given` has no stage of a search. `unfinished` stages began and have not ended.
     """
     rows = []
     for name in [*STAGES, *(name for name in stages if name not in STAGES)]:
@@ -101,17 +128,49 @@ def stage_rows(stages: Record, uniform_wanted: bool, given: bool = False) -> lis
             continue
         stage = mapping(stages.get(name))
         sizes = stage.get("parameters")  # of one network, or of each member
-        command = None if name in stages else STAGES[name]
         rows.append(
             {
                 "name": name,
                 "seconds": stage.get("seconds"),
                 "memory": stage.get("peak_memory"),
                 "parameters": sum(sizes) if isinstance(sizes, list) and all(map(words.is_number, sizes)) else sizes,
-                "command": command,
+                "command": None if name in stages else STAGES[name],
+                "go_on": STAGES[name] if name in stages and name in unfinished else None,
             }
         )
     return rows
+
+
+def begun(stages: Record, recipe: Record, posterior: Record, selection: Record, metrics: Record) -> list[str]:
+    """The stages that have begun and not left what they should: an interrupted run's.
+
+    >>> begun({"supernet": {"seconds": 3.0}, "members": {"losses": [[0.1]]}}, {"ensemble": {"size": 2}}, {}, {}, {})
+    ['supernet', 'members']
+    """
+    wanted = members_wanted(recipe, selection)
+    ended = {
+        "supernet": mapping(stages.get("supernet")).get("losses"),
+        "posterior": posterior,
+        "selection": selection,
+        "members": trained(stages, "members") >= wanted,
+        "uniform": trained(stages, "uniform") >= wanted,
+        "evaluation": metrics,
+    }
+    return [name for name, end in ended.items() if name in stages and not end]
+
+
+def stage_bars(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Time and memory of every stage that ran: (name, chart)."""
+    drawn = []
+    for key, name, axis, said in (
+        ("seconds", "Time", "time in s", lambda value: f"{value:,.1f} s"),
+        ("memory", "Peak memory", "peak memory in MiB", lambda value: f"{value / 2**20:,.0f} MiB"),
+    ):
+        bars = [(row["name"], row[key], False) for row in rows if words.is_number(row[key])]
+        if bars:
+            title = f"{name}: " + ", ".join(f"{label} {said(value)}" for label, value, _ in bars)
+            drawn.append((name, charts.bars(title, axis, bars, said=said)))
+    return drawn
 
 
 def facts(record: Record) -> list[tuple[str, str]]:

@@ -57,7 +57,7 @@ def _scatter(points: list[tuple[float, float, bool]]) -> Any:
     return charts.scatter(
         f"Estimated loss of {len(points)} ensembles by δ; marked are {said}",
         "δ",
-        "estimated loss",
+        "estimated loss in nats",
         [("an ensemble", "ring", rings), ("lowest of its δ", "disc", discs), ("chosen", "star", star)],
     )
 
@@ -77,7 +77,7 @@ def _tuned(trace: Trace, trials: Any) -> dict[str, Any]:
         "tried": judged,
         "asked": trials if words.is_number(trials) and trials > judged else None,
         "falls": falls,
-        "chart": charts.lines(f"Best loss so far: {said}", "δ in the order tried", "best loss so far", series)
+        "chart": charts.lines(f"Best loss so far: {said}", "δ in the order tried", "best loss so far in nats", series)
         if len(trace) > 1 and falls
         else None,
     }

@@ -22,6 +22,15 @@ def percent(share: Any) -> str:
     return f"{100 * share:.2f} %" if is_number(share) else NOTHING
 
 
+def share(value: Any) -> str:
+    """A share as a whole percentage.
+
+    >>> share(0.9389), share(0.001)
+    ('94 %', '0 %')
+    """
+    return f"{100 * value:.0f} %" if is_number(value) else NOTHING
+
+
 def decimal(value: Any, places: int = 3) -> str:
     """A number with so many places.
 

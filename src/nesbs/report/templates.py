@@ -1,0 +1,41 @@
+"""The templates beside this module: everything escaped, the filters of `words`, one script under a hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from nesbs.report import words
+from nesbs.report.glossary import anchor
+
+
+def rendered(template: str, values: Mapping[str, Any]) -> str:
+    """A template with its values as text; the same values give the same bytes."""
+    return _environment().get_template(template).render(values)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nesbs.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    numbers = (words.percent, words.share, words.decimal, words.signed, words.short, words.count)
+    for filter_ in (*numbers, words.size, words.duration, words.memory, anchor):
+        environment.filters[filter_.__name__] = filter_
+    # The page's policy lets this script run and no other, whatever a record may hold.
+    script = resources.files("nesbs.report").joinpath("page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    environment.globals.update(script=Markup(script), script_hash=f"sha256-{digest}")
+    return environment
