@@ -157,3 +157,34 @@ def save(folder: Path, records: Records) -> Path:
         if getattr(records, name) is not None:
             (folder / f"{name}.json").write_text(json.dumps(getattr(records, name)), encoding="utf-8")
     return folder
+
+
+def contest() -> dict[str, Any]:
+    """A comparison of three methods over three seeds, one of them clearly worse."""
+
+    def entry(errors: list[float], verdict: str | None) -> dict[str, Any]:
+        mean = sum(errors) / 3
+        spread = {"mean": mean, "standard_error": 0.002}
+        difference = {"mean": mean - 0.1, "low": mean - 0.11, "high": mean - 0.09, "verdict": verdict}
+        return {
+            "seeds": [{"seed": seed, "scores": {"error": e, "nll": 3 * e}} for seed, e in enumerate(errors)],
+            "mean": {**dict.fromkeys(("error", "nll", "ece"), spread), "member_error": spread, "disagreement": spread},
+            "cost": {key: {"mean": 12.0} for key in ("search_seconds", "training_seconds", "evaluations")},
+            "difference": None if verdict == "own" else {"error": difference, "nll": difference},
+        }
+
+    return {
+        "data": "pets",
+        "space": "nasbench201",
+        "size": 2,
+        "seeds": [0, 1, 2],
+        "device": "cpu",
+        "reference": "nesbs",
+        "sampler": "svgd-rd",
+        "rivals": {"judge": "trained", "measure": "trained"},
+        "methods": {
+            "nesbs": entry([0.09, 0.1, 0.11], "own"),
+            "urs": entry([0.19, 0.2, 0.21], "higher"),
+            "deep": entry([0.1, 0.1, 0.1], None),
+        },
+    }

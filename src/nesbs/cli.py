@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs import files, folders
+from nesbs import files
 from nesbs.compare import budgeted, timed
 from nesbs.compare import compare as compare_methods
 from nesbs.config import load_recipe
@@ -45,8 +45,10 @@ from nesbs.report import (
     quality_as_text,
     scores_as_text,
     write_comparison,
+    write_contest,
     write_curves,
     write_report,
+    written_reports,
 )
 from nesbs.robustness import attack_settings, measure_robustness
 from nesbs.runs import Run
@@ -195,8 +197,10 @@ def evaluate(
         work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
         _require_members(work)
         scores = work.scores(**{name: value for name, value in given.items() if value is not None})
+    path = write_report(run)
     if not quiet:
         print(scores_as_text(scores))
+        print(f"report: {path}")
 
 
 @app.command()
@@ -364,9 +368,7 @@ def compare(
                 progress=progress,
             )
         table, figure = write_curves(folder, drawn)
-        if not quiet:
-            print(table)
-            print(f"figure: {figure}")
+        _compared(folder, table, figure, quiet)
         return
     curves_alone = {
         "sizes": sizes,
@@ -391,23 +393,27 @@ def compare(
             progress=progress,
         )
     table, figure = write_comparison(folder, found)
-    if not quiet:
-        print(table)
-        print(f"figure: {figure}")
+    _compared(folder, table, figure, quiet)
 
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, or one folder of a comparison.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Of several runs; nesbs-report.html.")
+    ] = None,
     seed: Seed = None,
     device: Device = "auto",
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write report.html into each run folder, from its records."""
-    for folder in runs:
-        folders.check(folder)
-        path = write_report(folder)
+    """Write report.html into a run folder, from its records.
+
+    \b
+    nesbs report RUN RUN RUN: also one page with the runs side by side (--out).
+    nesbs report FOLDER: of a comparison (nesbs compare), its page.
+    """
+    for path in written_reports(runs, out):
         if not quiet:
             print(path)
 
@@ -504,6 +510,14 @@ def _require_members(work: Run) -> None:
 def _print_sizes(work: Run) -> None:
     if said := sizes_in_words(work.record):
         print(said)
+
+
+def _compared(folder: Path, table: str, figure: Path, quiet: bool) -> None:
+    page = write_contest(folder)
+    if not quiet:
+        print(table)
+        print(f"figure: {figure}")
+        print(f"report: {page}")
 
 
 def _duplicates(count: int) -> str:

@@ -13,7 +13,7 @@ from pages import HOSTILE, drawings, plain, rows, without_script
 from records import FIRST, SECOND, hand_made, save
 
 from nesbs.errors import NesbsError
-from nesbs.report import Records, load_records, render, write_report
+from nesbs.report import Records, load_records, render, scores_as_text, write_report
 from nesbs.report.charts import lines, thinned, ticks
 
 
@@ -38,6 +38,13 @@ def test_headline_says_what_the_interval_means(records: Records, low: float, hig
     entry = records.metrics["ensemble"]["intervals"]["best"]["error"]  # type: ignore[index]
     entry.update({"low": low, "high": high})
     assert words in plain(render(records)).split("Measured on")[0]
+
+
+def test_the_terminal_says_the_interval_too(records: Records) -> None:
+    assert (
+        "over member 2, the best, on the same images: error +0.88 points, 95 % interval +0.12 to +1.64"
+        in scores_as_text(records.metrics or {})
+    )
 
 
 def test_headline_without_intervals_knows_the_number_of_images(records: Records) -> None:

@@ -90,7 +90,8 @@ def lines(
 
     `names`, one a step, stand at the steps in place of their numbers.
     """
-    legend = -(-len(series) // 2) * 18 if len(series) > 1 else 0
+    columns = 2 if all(len(name) <= 16 for name, _ in series) else 1
+    legend = -(-len(series) // columns) * 18 if len(series) > 1 else 0
     root = svg(title, (0, 0, WIDTH, BASE + 40 + legend), "chart")
     steps = max((len(values) for _, values in series), default=1)
     known = [value for _, values in series for value in values if words.is_number(value)] or [0.0]
@@ -106,7 +107,7 @@ def lines(
         for x, y in points if len(points) <= 12 else []:
             shape(root, "circle", css=f"point series{index % len(DASHES)}", cx=x, cy=y, r=2.5)
         if legend:
-            x, y = LEFT + (index % 2) * 140, BASE + 50 + (index // 2) * 18
+            x, y = LEFT + (index % columns) * 140, BASE + 50 + (index // columns) * 18
             shape(root, "path", css=style, d=f"M{x},{y - 4}h32", stroke_dasharray=dash)
             shape(root, "text", name, x=x + 38, y=y)
     return markup(root)

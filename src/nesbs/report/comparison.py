@@ -10,6 +10,10 @@ from nesbs import files
 from nesbs.report import words
 from nesbs.report.reading import Record, mapping, sequence
 
+IMAGES = (
+    "In brackets 95 % bootstrap intervals over the test images: what other images might have said about these very "
+    "networks. Whether another search and training would end alike is what the seeds say above.",
+)
 COLUMNS = (
     "method",
     "error %",
@@ -63,6 +67,11 @@ def comparison_as_markdown(record: Record) -> str:
 
     A winner is printed only where the interval excludes zero.
     """
+    return "\n".join([markdown_table(comparison_rows(record)), "", *comparison_notes(record), *_images(record)])
+
+
+def comparison_rows(record: Record) -> list[list[str]]:
+    """The cells of the table, the first row of them the headings."""
     reference = str(record.get("reference"))
     hours = PAPER_HOURS.get(str(record.get("space")), {})
     rows = [[name.format(reference) for name in COLUMNS]]
@@ -86,11 +95,11 @@ def comparison_as_markdown(record: Record) -> str:
                 words.decimal(hours.get(str(record.get("sampler")) if name == reference else name), 1),
             ]
         )
-    return "\n".join([markdown_table(rows), "", *_notes(record), *_images(record)])
+    return rows
 
 
-def _images(record: Record) -> list[str]:
-    """A second table: intervals over the test images, where they were kept."""
+def images_rows(record: Record) -> list[list[str]]:
+    """The cells of a second table, with intervals over the test images; none where they were not kept."""
     reference = str(record.get("reference"))
     rows = [["method", "error %", f"error − {reference}, points", "NLL", f"NLL − {reference}"]]
     for name, entry in mapping(record.get("methods")).items():
@@ -107,12 +116,19 @@ def _images(record: Record) -> list[str]:
         )
     if all(row[1] == words.NOTHING for row in rows[1:]):
         return []
+    return rows
+
+
+def _images(record: Record) -> list[str]:
+    """The second table and what it says."""
+    rows = images_rows(record)
+    if not rows:
+        return []
     return [
         "",
         markdown_table(rows),
         "",
-        "In brackets 95 % bootstrap intervals over the test images: what other images might have said about these very "
-        "networks. Whether another search and training would end alike is what the seeds say above.",
+        IMAGES,
     ]
 
 
@@ -130,7 +146,8 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in padded)
 
 
-def _notes(record: Record) -> list[str]:
+def comparison_notes(record: Record) -> list[str]:
+    """What the table's figures are."""
     seeds, rivals = sequence(record.get("seeds")), mapping(record.get("rivals"))
     how = {"trained": "trained on their own", "supernet": "with the supernet's weights"}
     few = "" if len(seeds) >= 3 else " With fewer than three seeds there is no interval and no winner."

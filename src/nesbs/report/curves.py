@@ -25,7 +25,12 @@ def write_curves(folder: Path, record: Record) -> tuple[str, Path]:
 
 def curves_as_markdown(record: Record) -> str:
     """A table for each size of ensembles: methods down, budgets across; and one for single values of δ."""
-    parts = []
+    return "\n\n".join([*map(markdown_table, curves_tables(record)), curves_notes(record) + _costs(record)])
+
+
+def curves_tables(record: Record) -> list[list[list[str]]]:
+    """The cells of the tables, the first row of each the headings."""
+    tables = []
     for name, key, across in (("budget", "budget", _plain(record)), ("δ", "delta", _single(record))):
         for size in sorted({point["size"] for point in across}):
             here = [point for point in across if point["size"] == size]
@@ -34,9 +39,14 @@ def curves_as_markdown(record: Record) -> str:
             for label, line in _lines(here):
                 at = {point[key]: point for point in line}
                 rows.append([label, *(_said(at.get(value)) for value in values)])
-            parts.append(markdown_table(rows))
+            tables.append(rows)
+    return tables
+
+
+def curves_notes(record: Record) -> str:
+    """What the tables' figures are."""
     seeds = ", ".join(str(seed) for seed in sequence(record.get("seeds")))
-    notes = (
+    return (
         f"{record.get('data')}, space {record.get('space')}, seeds {seeds}, {record.get('device')}. Test error % with "
         "the supernet's weights, mean ± standard error over seeds.\n"
         f"↓ or ↑: below or above {record.get('reference')} at the same size and budget, where the paired 95 % t "
@@ -50,7 +60,6 @@ def curves_as_markdown(record: Record) -> str:
         "whole space.\n"
         f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates)."
     )
-    return "\n\n".join([*parts, notes + _costs(record)])
 
 
 def _costs(record: Record) -> str:

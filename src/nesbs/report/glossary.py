@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 
-def glossary(bins: object = 15) -> dict[str, str]:
-    """What each word means; `bins` are those of the ECE.
+def glossary(bins: object = 15, only: Collection[str] | None = None) -> dict[str, str]:
+    """What each word means, of all of them or `only` of some; `bins` are those of the ECE.
 
     >>> glossary(11)["ECE"]
     'Expected calibration error: the gap between confidence and accuracy, over 11 bins of equal width.'
     """
-    return {
+    meanings = {
         "ATE": "Averaged test error: the mean test error of the members on their own.",
         "PPD": "Pairwise predictive disagreement: the share of images on which two members' labels differ, mean over "
         "pairs. Higher is more diverse.",
@@ -37,6 +38,7 @@ def glossary(bins: object = 15) -> dict[str, str]:
         "τ": "The posterior's temperature when sampling: it divides the fitted logits. Above 1 is broader, below 1 is "
         "sharper.",
     }
+    return {word: meaning for word, meaning in meanings.items() if only is None or word in only}
 
 
 def anchor(word: str) -> str:

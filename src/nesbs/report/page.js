@@ -54,6 +54,7 @@
     tip.hidden = true;
     shown = null;
   };
+  const left = () => shown !== document.activeElement && hide(); // a word in focus keeps its meaning shown
   const show = (word) => {
     const meaning = document.getElementById(word.hash.slice(1));
     if (!meaning) return;
@@ -61,14 +62,14 @@
     tip.textContent = meaning.textContent;
     tip.hidden = false;
     const at = word.getBoundingClientRect();
-    const left = Math.min(at.left, document.documentElement.clientWidth - tip.offsetWidth - 8);
+    const start = Math.min(at.left, document.documentElement.clientWidth - tip.offsetWidth - 8);
     const above = at.bottom + tip.offsetHeight + 10 > window.innerHeight;
-    tip.style.left = `${Math.max(8, left)}px`;
+    tip.style.left = `${Math.max(8, start)}px`;
     tip.style.top = `${above ? Math.max(8, at.top - tip.offsetHeight - 6) : at.bottom + 6}px`;
   };
   for (const word of all("a.term")) {
     word.addEventListener("mouseenter", () => show(word));
-    word.addEventListener("mouseleave", (event) => event.relatedTarget !== tip && hide());
+    word.addEventListener("mouseleave", (event) => event.relatedTarget !== tip && left());
     word.addEventListener("focus", () => show(word));
     word.addEventListener("blur", hide);
     word.addEventListener("click", (event) => {
@@ -76,10 +77,16 @@
       show(word);
     });
   }
-  tip.addEventListener("mouseleave", hide);
+  tip.addEventListener("mouseleave", left);
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   document.addEventListener("click", (event) => shown && event.target.closest("a.term") !== shown && hide());
-  window.addEventListener("scroll", hide, { passive: true });
+  const follow = () => {
+    if (!shown) return;
+    const at = shown.getBoundingClientRect();
+    if (at.bottom < 0 || at.top > window.innerHeight) hide();
+    else show(shown);
+  };
+  window.addEventListener("scroll", follow, { passive: true, capture: true });
 
   // Sections: one button for all of them; a link opens the one it leads to; paper shows every one.
   const sections = all("section > details");

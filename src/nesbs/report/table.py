@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nesbs.report import words
 from nesbs.report.parts import calibration, corruptions, human, unseen
-from nesbs.report.reading import Record
-from nesbs.report.scores import best_member, gains, measured_images
+from nesbs.report.reading import Record, mapping
+from nesbs.report.scores import best_member, gain_over_best, gains, measured_images
 
 
 def scores_as_text(metrics: Record) -> str:
@@ -39,7 +39,15 @@ def _gains(metrics: Record) -> list[str]:
         f"{row['name']}: error {words.signed(100 * row['error'], 2)} points, NLL {words.signed(row['nll'], 4)}"
         for row in gains(metrics)
     ]
-    return ["gain (positive is better) " + "; ".join(said)] if said else []
+    lines = ["gain (positive is better) " + "; ".join(said)] if said else []
+    if gain := gain_over_best(mapping(metrics.get("ensemble"))):
+        error = gain["error"]
+        low, high = (words.signed(100 * error[end], 2) for end in ("low", "high"))
+        lines.append(
+            f"over member {error['member']}, the best, on the same images: error {words.signed(100 * error['gain'], 2)} "
+            f"points, 95 % interval {low} to {high}"
+        )
+    return lines
 
 
 def _parts(metrics: Record) -> list[str]:

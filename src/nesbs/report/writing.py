@@ -1,0 +1,36 @@
+"""Which page a folder gets: a run's, a comparison's, and one for several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nesbs import folders
+from nesbs.errors import NesbsError
+from nesbs.report.contest import is_comparison, write_contest
+from nesbs.report.page import write_report
+from nesbs.report.side import write_side_by_side
+
+SIDE_BY_SIDE = Path("nesbs-report.html")
+
+
+def written_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
+    """Write the page of every folder, and of several runs one page more, `out`; all paths, that page last.
+
+    Everything is checked before anything is written.
+    """
+    for folder in runs:
+        if not is_comparison(folder):
+            folders.check(folder)
+        elif len(runs) > 1:
+            raise NesbsError(
+                f"{folder} is a comparison, which has a page of its own: `nesbs report {folder}` writes it; "
+                "side by side go runs, such as its seed-0"
+            )
+    if out is not None and len(runs) == 1:
+        raise NesbsError("--out names the page of several runs side by side: one run's is report.html in its folder")
+    page = out or SIDE_BY_SIDE
+    if len(runs) > 1 and page.is_dir():
+        raise NesbsError(f"--out {page} is a folder: name a file, such as {page / SIDE_BY_SIDE}")
+    pages = [write_contest(folder) if is_comparison(folder) else write_report(folder) for folder in runs]
+    return [*pages, write_side_by_side(runs, page)] if len(runs) > 1 else pages
