@@ -164,6 +164,8 @@ def test_sections_open_and_close(browser: Any, pages: dict[str, Path]) -> None:
         page.emulate_media(media="print")
         assert page.locator("#measures table").first.is_visible()  # on paper everything is
         assert not page.locator("nav").is_visible()
+        page.set_viewport_size({"width": 720, "height": 1000})  # A4 with margins
+        assert page.evaluate("document.documentElement.scrollWidth") <= 720
 
 
 def test_tables_sort(browser: Any, pages: dict[str, Path]) -> None:

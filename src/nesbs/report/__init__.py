@@ -1,4 +1,4 @@
-"""The page of a run: tables, figures and one HTML file, made from JSON records and never from checkpoints.
+"""Pages of a run, of several side by side, of a comparison: one HTML file each, from JSON records, never checkpoints.
 
 Also parts of it on their own: an architecture's cells as an SVG file (`draw_cells`) and as text
 (`cells_as_text`), the measures as text (`scores_as_text`).

@@ -132,7 +132,7 @@ def _curve(attack: str, closer: Record) -> Any:
         return None
     said = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f} %" for name, values in series)
     title = f"Accuracy under {NAMES.get(attack, attack)} by ε: {said}"
-    return charts.lines(title, "ε", "accuracy in %", series, ["0", *sizes])
+    return charts.lines(title, "ε, of pixels from 0 to 1", "accuracy in %", series, ["0", *sizes])
 
 
 def _can_be_shown(entry: Record) -> bool:

@@ -42,10 +42,10 @@ def _gains(metrics: Record) -> list[str]:
     lines = ["gain (positive is better) " + "; ".join(said)] if said else []
     if gain := gain_over_best(mapping(metrics.get("ensemble"))):
         error = gain["error"]
-        low, high = (words.signed(100 * error[end], 2) for end in ("low", "high"))
+        gained, low, high = (words.signed(100 * error[key], 2) for key in ("gain", "low", "high"))
         lines.append(
-            f"over member {error['member']}, the best, on the same images: error {words.signed(100 * error['gain'], 2)} "
-            f"points, 95 % interval {low} to {high}"
+            f"over member {error['member']}, the best, on the same images: error {gained} points, "
+            f"95 % interval {low} to {high}"
         )
     return lines
 
