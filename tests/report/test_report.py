@@ -232,6 +232,17 @@ def test_parts_of_records_may_be_missing_or_null(records: Records) -> None:
     assert "cannot be drawn" in page
 
 
+@pytest.mark.parametrize("name", ["recipe", "record", "posterior", "selection", "metrics", "predictions"])
+def test_any_part_of_a_record_may_be_null(records: Records, name: str) -> None:
+    whole = getattr(records, name)
+    for key in whole:
+        page = render(replace(records, **{name: {**whole, key: None}}))
+        assert page.endswith("</html>\n")
+    for key in whole.get("ensemble", {}) if name == "metrics" else ():
+        broken = {**whole, "ensemble": {**whole["ensemble"], key: None}}
+        assert "Ensemble" in render(replace(records, metrics=broken))
+
+
 def test_no_uniform_ensemble_asked_for(records: Records) -> None:
     page = render(
         replace(

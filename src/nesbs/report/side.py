@@ -103,15 +103,16 @@ def _groups(runs: Sequence[tuple[str, Records]], rows: Sequence[Record]) -> list
             alike.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(row)
     groups = []
     for members in alike.values():
-        if len({row["seed"] for row in members}) < 2:
+        if len({str(row["seed"]) for row in members}) < 2:
             continue
         own, best = ([row["error"] for row in members], [row["best"]["error"] for row in members])
+        losses = [row["nll"] for row in members if words.is_number(row["nll"])]
         groups.append(
             {
                 "names": [row["name"] for row in members],
                 "seeds": [row["seed"] for row in members],
                 "error": summarise(own),
-                "nll": summarise([row["nll"] for row in members]),
+                "nll": summarise(losses) if len(losses) == len(members) else None,
                 "best": fmean(best),
                 "gain": paired(best, own),
             }
