@@ -47,6 +47,13 @@ def test_members_stand_in_the_bin_of_their_accuracy(records: Records) -> None:
     assert {"test accuracy in %", "networks"} <= {text.text for text in drawn.iter("text")}
 
 
+def test_one_network_has_nobody_to_differ_from(records: Records) -> None:
+    metrics = {"ensemble": {"error": 0.0, "members": [{"error": 0.0}], "disagreement_matrix": [[0.0]]}}
+    page = render(replace(records, metrics=metrics))
+    assert plain(section(page, "disagreement")).strip().endswith("There is one network: nobody to differ from.")
+    assert "<img" not in section(page, "images")
+
+
 def test_members_of_one_accuracy_are_stacked(records: Records) -> None:
     members = [{"error": 0.1}] * 5
     metrics = {"ensemble": {"error": 0.1, "members": members}, "uniform": None}
@@ -142,6 +149,9 @@ def test_an_interrupted_run_says_where_it_stopped(records: Records) -> None:
     page = render(replace(records, record={**record, "stages": stages}, metrics=None, predictions=None))
     assert "the training of 1 of 2 members: nesbs train RUN makes it" in plain(page)
     assert ["members", "3.0 s so far, not finished: nesbs train RUN", "–", "–"] in rows(page, "stages")
+    # A folder of records alone, without posterior.json: later stages ran, so this one ended.
+    page = render(replace(records, posterior=None))
+    assert ["posterior", "10.0 s", "1 MiB", "–"] in rows(page, "stages")
     page = render(Records(recipe=records.recipe, record={"stages": {"supernet": {"seconds": 61.0}}}))
     assert ["supernet", "1 min 1 s so far, not finished: nesbs search RECIPE --out RUN", "–", "–"] in rows(
         page, "stages"

@@ -33,7 +33,8 @@ def histogram(title: str, axis: str, groups: Sequence[tuple[str, bool, Sequence[
     marks = ticks(low, high, wanted=10)
     width = marks[1] - marks[0] if len(marks) > 1 else max(abs(marks[0]), 1.0) / 10
     first = math.floor(min(known) / width)
-    count = max(math.floor(max(known) / width) - first + 1, 4)
+    count = math.floor(max(known) / width) - first + 1
+    first, count = first - max(4 - count, 0), max(count, 4)
     stacks = [0] * count
     for value in values:
         stacks[math.floor(value / width) - first] += 1

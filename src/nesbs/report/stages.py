@@ -142,10 +142,10 @@ def stage_rows(
 
 
 def begun(stages: Record, recipe: Record, posterior: Record, selection: Record, metrics: Record) -> list[str]:
-    """The stages that have begun and not left what they should: an interrupted run's.
+    """The stages that have begun, not left what they should, and were not followed by another: an interrupted run's.
 
     >>> begun({"supernet": {"seconds": 3.0}, "members": {"losses": [[0.1]]}}, {"ensemble": {"size": 2}}, {}, {}, {})
-    ['supernet', 'members']
+    ['members']
     """
     wanted = members_wanted(recipe, selection)
     ended = {
@@ -156,7 +156,8 @@ def begun(stages: Record, recipe: Record, posterior: Record, selection: Record, 
         "uniform": trained(stages, "uniform") >= wanted,
         "evaluation": metrics,
     }
-    return [name for name, end in ended.items() if name in stages and not end]
+    last = [name for name in ended if name in stages][-1:]
+    return [name for name in last if not ended[name]]
 
 
 def stage_bars(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
