@@ -21,34 +21,11 @@ def test_links_lead_somewhere(page):
 
 def test_the_readmes_commands_run(tmp_path, monkeypatch):
     """All of them, in the README's order: a command finds what the one before it left."""
-<<<<<<< HEAD
-    names = {name: str(tmp_path / name) for name in ("RUN", "DEEP", "MOVED", "COMPARED", "runs/mine")}
+    names = {name: str(tmp_path / name) for name in ("RUN", "DEEP", "MOVED", "COMPARED", "runs/mine", "BOTH.html")}
     names |= {"RECIPE": "toy", "a.b=c": "seed=0", "FOLDER": str(folder_of_images(tmp_path / "images"))}
     at_toy_size(monkeypatch)
     for command in commands(README):
         run_command(command, names)
-=======
-    names = {name: str(place / name) for name in ("RUN", "DEEP", "MOVED", "COMPARED", "runs/mine")}
-    names |= {"RECIPE": "toy", "a.b=c": "seed=0", "data.name=FOLDER": f"data.name={folder_of_images(place / 'images')}"}
-    names |= {"FOLDER": str(place / "images"), "BOTH.html": str(place / "both.html")}
-    # Every recipe at toy size; the documented changes still apply.
-    monkeypatch.setattr(
-        "nesbs.cli.load_recipe", lambda name, changes, **top: load_recipe("toy", [*TINY, *changes], **top)
-    )
-    small = [change for change in TINY if not change.startswith("space.")]
-
-    def trained(texts, changes, **more):
-        return training_recipe(
-            texts, changes=[*changes, "data.root=null", *small], **{**more, "name": "toy", "data": None}
-        )
-
-    monkeypatch.setattr("nesbs.given.training_recipe", trained)
-    monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break
-    briefly = [part for change in ("pgd.steps=2", "cw.steps=2", "epsilons=[0.01]") for part in ("--set", change)]
-    for command in COMMANDS:
-        words = [names.get(word, word) for word in shlex.split(command)[1:]]
-        assert call(*words, *(briefly if words[0] == "attack" else [])) == 0, command
->>>>>>> 3312185 (Show the report in the README; let paper hold its tables)
 
 
 def test_the_readmes_python_runs(monkeypatch, capsys):

@@ -1,29 +1,11 @@
-"""Bootstrap intervals over images: against the known spread of a mean, paired, and the same for the same input."""
+"""Intervals over test images: against the known spread of a share, paired, and the same for the same input."""
 
 import math
 
 import pytest
 import torch
 
-from nesbs.evaluation import bootstrap, intervals
-
-
-def test_the_interval_of_a_mean_is_the_normal_one():
-    g = torch.Generator().manual_seed(0)
-    values = torch.stack([torch.randn(400, generator=g), torch.rand(400, generator=g)]).double()
-    found = bootstrap(values, resamples=4000)
-    for row, (low, high) in zip(values, found.tolist(), strict=True):
-        reach = 1.96 * float(row.std(unbiased=False)) / math.sqrt(400)
-        # 4,000 resamples know an edge to about 4 % of the reach.
-        assert low == pytest.approx(float(row.mean()) - reach, abs=0.1 * reach)
-        assert high == pytest.approx(float(row.mean()) + reach, abs=0.1 * reach)
-
-
-def test_parts_of_the_work_do_not_change_it(monkeypatch):
-    values = torch.rand(2, 50, generator=torch.Generator().manual_seed(1))
-    whole = bootstrap(values, resamples=100)
-    monkeypatch.setattr("nesbs.evaluation.resampling.AT_ONCE", 500)
-    assert torch.equal(bootstrap(values, resamples=100), whole)
+from nesbs.evaluation import intervals
 
 
 def test_the_gain_is_paired_over_images():

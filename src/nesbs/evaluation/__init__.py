@@ -7,7 +7,7 @@ from nesbs.evaluation.human import agreement, load_human
 from nesbs.evaluation.mass import Mass, mass
 from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make, units
 from nesbs.evaluation.ranking import Ranking, ensembles_of, pearson, rank, spearman, spread, top_agreement, verdict
-from nesbs.evaluation.resampling import bootstrap, intervals
+from nesbs.evaluation.resampling import intervals
 from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, score_logits
 from nesbs.evaluation.settings import EvaluationSettings
 from nesbs.evaluation.shown import disagreed, prediction_map, show, to_show
@@ -28,7 +28,6 @@ __all__ = [
     "Scores",
     "Summary",
     "agreement",
-    "bootstrap",
     "brought_to",
     "calibrate",
     "corrupt",

@@ -12,7 +12,7 @@ from typing import Any
 from nesbs import files
 from nesbs.config import parse_yaml
 from nesbs.report import diagrams, words
-from nesbs.report.comparison import comparison_notes, comparison_rows
+from nesbs.report.comparison import IMAGES, comparison_notes, comparison_rows, images_rows
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves
 from nesbs.report.glossary import glossary
 from nesbs.report.reading import Record, mapping, sequence
@@ -74,6 +74,8 @@ def render_contest(contest: Contest) -> str:
         "heads": [(name, TERMS.get(name), name in TEXT) for name in heads],
         "rows": rows,
         "notes": comparison_notes(record) if record else [],
+        "images": images_rows(record),
+        "images_note": IMAGES,
         "charts": [
             ("Test error", _chart(record, "error", "test error in %", 100, 2)),
             ("NLL", _chart(record, "nll", "NLL in nats", 1, 3)),

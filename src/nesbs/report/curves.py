@@ -25,7 +25,7 @@ def write_curves(folder: Path, record: Record) -> tuple[str, Path]:
 
 def curves_as_markdown(record: Record) -> str:
     """A table for each size of ensembles: methods down, budgets across; and one for single values of δ."""
-    return "\n\n".join([*map(markdown_table, curves_tables(record)), curves_notes(record) + _costs(record)])
+    return "\n\n".join([*map(markdown_table, curves_tables(record)), curves_notes(record)])
 
 
 def curves_tables(record: Record) -> list[list[list[str]]]:
@@ -59,6 +59,7 @@ def curves_notes(record: Record) -> str:
         + "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
         "whole space.\n"
         f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates)."
+        + _costs(record)
     )
 
 
