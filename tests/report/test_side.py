@@ -82,6 +82,18 @@ def test_a_comparison_has_a_page() -> None:
     assert page == render_contest(Contest(recipe={"seed": 3}, comparison=contest()))
 
 
+def test_a_comparison_over_images_has_a_second_table() -> None:
+    record = contest()
+    interval = {"mean": 0.2, "low": 0.19, "high": 0.21}
+    record["methods"]["urs"]["images"] = {"error": interval, "nll": interval, "difference": {"error": interval}}
+    page = render_contest(Contest(comparison=record))
+    assert ["urs", "20.00 [19.00, 21.00]", "+20.00 [+19.00, +21.00]", "0.2000 [0.1900, 0.2100]", "–"] in rows(
+        page, "methods"
+    )
+    assert "intervals over the test images: what other images" in plain(page)
+    assert "Over the test images" not in render_contest(Contest(comparison=contest()))
+
+
 def test_curves_have_a_page() -> None:
     points = [
         {

@@ -12,7 +12,7 @@ from nesbs.report.reading import Record, mapping, sequence
 
 IMAGES = (
     "In brackets 95 % bootstrap intervals over the test images: what other images might have said about these very "
-    "networks. Whether another search and training would end alike is what the seeds say above.",
+    "networks. Whether another search and training would end alike is what the seeds say above."
 )
 COLUMNS = (
     "method",
@@ -124,12 +124,7 @@ def _images(record: Record) -> list[str]:
     rows = images_rows(record)
     if not rows:
         return []
-    return [
-        "",
-        markdown_table(rows),
-        "",
-        IMAGES,
-    ]
+    return ["", markdown_table(rows), "", IMAGES]
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
