@@ -123,7 +123,7 @@ def test_posterior_as_numbers_and_shades(records: Records) -> None:
     assert "The entropy is 5.25 nats ; the uniform prior over 15,625 architectures has 9.66 nats" in text
     assert "the KL divergence between them is 4.41 nats" in text
     assert "τ = 0.8" in text
-    assert rows(page, "posterior")[1] == ["0→1", "0.100", "0.050", "0.200", "0.617", "0.033"]
+    assert rows(page, "posterior")[1] == ["0→1", "0.100", "0.050", "0.200", "0.617", "0.033", "1.11"]
     assert page.count('<td class="heat most" style="--p:0.617">0.617</td>') == 6
     assert "in use" not in text
 
@@ -228,7 +228,7 @@ def test_parts_of_records_may_be_missing_or_null(records: Records) -> None:
         )
     )
     assert "The one network has a test error of 50.00 %" in plain(page)
-    assert ["0→1", "0.250", "–"] in rows(page, "posterior")
+    assert ["0→1", "0.250", "–", "–"] in rows(page, "posterior")
     assert "cannot be drawn" in page
 
 
@@ -336,13 +336,13 @@ def test_pair_space() -> None:
         )
     )
     assert rows(page, "posterior") == [
-        ["Decision", "in use", "skip_connect", "sep_conv_3x3"],
-        ["0→2", "1.000", "0.300", "0.700"],
-        ["1→3", "0.400", "0.500", "0.500"],
-        ["Decision", "0+1", "0+2"],
-        ["inputs of 3", "0.400", "0.600"],
-        ["Decision", "in use", "skip_connect", "sep_conv_3x3"],
-        ["1→3", "0.250", "0.900", "0.100"],
+        ["Decision", "in use", "skip_connect", "sep_conv_3x3", "entropy , nats"],
+        ["0→2", "1.000", "0.300", "0.700", "0.61"],
+        ["1→3", "0.400", "0.500", "0.500", "0.69"],
+        ["Decision", "0+1", "0+2", "entropy , nats"],
+        ["inputs of 3", "0.400", "0.600", "0.67"],
+        ["Decision", "in use", "skip_connect", "sep_conv_3x3", "entropy , nats"],
+        ["1→3", "0.250", "0.900", "0.100", "0.33"],
     ]
     posterior = page.split('<section id="posterior">')[1].split("</section>")[0]
     assert re.findall(r"<h3>(.*?)</h3>", posterior) == ["The normal cell", "The reduce cell"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from nesbs.errors import NesbsError
@@ -27,6 +29,7 @@ def posterior_tables(posterior: Record) -> dict[str, Any] | None:
             "name": name.removeprefix(f"{kind} "),
             "activity": activity if words.is_number(activity) else None,
             "cells": [(p, p is not None and p == most) for p in known],
+            "entropy": entropy(known),
         }
         groups.setdefault(kind, {}).setdefault(choices, []).append(row)
     tables = [
@@ -40,15 +43,26 @@ def posterior_tables(posterior: Record) -> dict[str, Any] | None:
         for kind, by_choices in groups.items()
         for choices, rows in by_choices.items()
     ]
-    entropy, uniform = posterior.get("entropy"), posterior.get("log_size")
-    gap = uniform - entropy if words.is_number(entropy) and words.is_number(uniform) else None
+    own, uniform = posterior.get("entropy"), posterior.get("log_size")
+    gap = uniform - own if words.is_number(own) and words.is_number(uniform) else None
     return {
         "tables": tables,
-        "entropy": entropy,
+        "entropy": own,
         "uniform_entropy": uniform,
         "kl": max(gap, 0.0) if gap is not None else None,
         "temperature": posterior.get("temperature"),
     }
+
+
+def entropy(probabilities: Sequence[float | None]) -> float | None:
+    """The entropy of one decision in nats; None where a probability is missing.
+
+    >>> round(entropy([0.5, 0.5, 0.0]), 4), entropy([1.0]), entropy([0.5, None])
+    (0.6931, 0.0, None)
+    """
+    if not probabilities or any(p is None or p < 0 for p in probabilities):
+        return None
+    return abs(math.fsum(p * math.log(p) for p in probabilities if p))
 
 
 def _kinds(space_name: str) -> tuple[str, ...]:
