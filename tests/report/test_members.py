@@ -64,7 +64,7 @@ def test_members_of_one_accuracy_are_stacked(records: Records) -> None:
 
 
 def test_the_map_joins_the_answers_to_one_image(records: Records) -> None:
-    drawn = chart(render(records), "disagreement", "t-SNE of the predictions of 2 members for 3 test images")
+    drawn = chart(render(records), "disagreement", "t-SNE of the predictions of 2 members for 3 images")
     joined = [
         [tuple(map(float, point.split(","))) for point in path.attrib["d"].strip("MZ").split("L")]
         for path in drawn.iter("path")
@@ -92,7 +92,7 @@ def test_no_map_says_why(records: Records, found: Any, words: str) -> None:
 
 def test_images_with_everybodys_answer(records: Records) -> None:
     shown = section(render(records), "images")
-    assert re.findall(r'<img alt="([^"]*)"', shown) == ["Test image 17, labelled dog", "Test image 4, labelled dog"]
+    assert re.findall(r'<img alt="([^"]*)"', shown) == ["Image 17, labelled dog", "Image 4, labelled dog"]
     text = plain(shown)
     assert "Image 17: dog Ensemble: ✗ cat, 90 % Member 1: ✗ cat, 90 % Member 2: ✓ dog, 61 %" in text
     assert "The images are not there yet" in plain(render(replace(records, predictions=None)))

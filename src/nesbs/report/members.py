@@ -48,7 +48,7 @@ def prediction_map(predictions: Record) -> dict[str, Any]:
     ]
     images = len(points[0]) if points else 0
     if images and all(len(member) == images for member in points):
-        title = f"t-SNE of the predictions of {len(points)} members for {images} test images"
+        title = f"t-SNE of the predictions of {len(points)} members for {images} images"
         return {"chart": diagrams.prediction_map(title, points), "images": images, "why": None}
     return {"chart": None, "images": 0, "why": None if not predictions else "sklearn" if block is None else "unasked"}
 
