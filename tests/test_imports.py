@@ -35,6 +35,7 @@ ORDER = [
         "report",
         "listing",
         "options",
+        "reproduce",
         "cli",
     ),
 ]

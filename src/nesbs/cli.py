@@ -50,6 +50,7 @@ from nesbs.report import (
     write_report,
     written_reports,
 )
+from nesbs.reproduce import reproduce
 from nesbs.robustness import attack_settings, measure_robustness
 from nesbs.runs import Run
 from nesbs.spaces import get_space, zoo
@@ -394,6 +395,9 @@ def compare(
         )
     table, figure = write_comparison(folder, found)
     _compared(folder, table, figure, quiet)
+
+
+app.command()(reproduce)
 
 
 @app.command()

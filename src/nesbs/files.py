@@ -51,6 +51,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` to `path`, atomically."""
+    with _replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def read_text(path: Path) -> str:
     """The text of a file; a missing or unreadable one is a `NesbsError`."""
     try:

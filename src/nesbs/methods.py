@@ -4,7 +4,7 @@
     RUN/rivals/METHOD.images.safetensors  of every test image: whether it was wrong, and its NLL
 
 A method is a function from a `Contest` to a `Selection`; what it chose is then trained and measured like everybody's.
-MC DropPath and snapshots predict in their own way (`PREDICTS`).
+MC DropPath and snapshots predict in their own way (`PREDICTS`), also where they are METHOD-of-SOMETHING.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Contest:
         if path.is_file():
             return files.read_mapping(path)
         selection = self.selection(method)
-        logits = PREDICTS.get(method, predicted)(self.run, self.trained, selection.architectures)
+        logits = PREDICTS.get(method.partition("-of-")[0], predicted)(self.run, self.trained, selection.architectures)
         if not bool(logits.isfinite().all()):
             raise NesbsError(f"{method}: predictions are not numbers: lower members.learning_rate or set members.clip")
         combined = self.combined(logits)

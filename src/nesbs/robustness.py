@@ -62,8 +62,7 @@ def attack_settings(attacks: str | None, images: int | None, changes: Sequence[s
 def measure_robustness(run: Run, chosen: AttackSettings) -> dict[str, Any]:
     """Attack a run's ensemble, and the uniform-random one where there is one; write and return `attacks.json`."""
     names, skipped = _available(chosen.attacks)
-    split = run.data.test if run.recipe.evaluation.images == "test" else run.data.search_valid
-    split = drawn(split, chosen.images, seed=run.recipe.seed)
+    split = _split(run, chosen)
     ensembles = {"ensemble": run.ensemble()}
     if run.recipe.evaluation.uniform:
         ensembles["uniform"] = run.uniform()
@@ -85,6 +84,22 @@ def measure_robustness(run: Run, chosen: AttackSettings) -> dict[str, Any]:
         value = _beside(kept, value)
         files.write_json(path, value)
     return value
+
+
+def attack_ensemble(run: Run, name: str, ensemble: Ensemble, chosen: AttackSettings) -> dict[str, Any]:
+    """Attack another ensemble of a run, such as a rival's, under a name of its own; what `attacks.json` has of one.
+
+    Every network attacked is kept in `attacks/` like those of the run's own ensemble.
+    """
+    names, skipped = _available(chosen.attacks)
+    work = _Work(run, name, ensemble, _split(run, chosen), names, chosen)
+    with run.stage(f"attack {name}", work.total) as stage:
+        return {**work.measured(stage, 0), "skipped": skipped}
+
+
+def _split(run: Run, chosen: AttackSettings) -> Split:
+    split = run.data.test if run.recipe.evaluation.images == "test" else run.data.search_valid
+    return drawn(split, chosen.images, seed=run.recipe.seed)
 
 
 def _beside(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

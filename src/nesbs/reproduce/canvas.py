@@ -1,0 +1,68 @@
+"""How figures look, and how they become the same bytes every time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# Okabe and Ito's colours, which can be told apart with any kind of colour vision; shapes and dashes say the same again.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+MARKS = "osD^vPX"
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 2)))
+PAPER = "#D55E00"  # of the paper's own figures, drawn as open diamonds
+STYLE: dict[str, Any] = {
+    "svg.hashsalt": "nesbs",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "legend.fontsize": 8,
+}
+
+
+@contextlib.contextmanager
+def styled() -> Iterator[Any]:
+    """A maker of figures, under one style whatever the user's matplotlib is set to."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]
+        yield lambda width, height: Figure(figsize=(width, height), layout="constrained")
+
+
+def saved(figure: Any) -> tuple[str, bytes]:
+    """A figure as SVG and as PNG, without date or version."""
+    vector, pixels = io.StringIO(), io.BytesIO()
+    figure.savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(pixels, format="png", dpi=150, metadata={"Software": None})
+    return vector.getvalue(), pixels.getvalue()
+
+
+def look(number: int) -> dict[str, Any]:
+    """Colour, mark and dash of one of several lines."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKS[number % len(MARKS)],
+        "ls": DASHES[number % len(DASHES)],
+    }
+
+
+def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
+    """One legend for all panels, under them."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
+
+
+def padded(values: Sequence[float], share: float = 0.08) -> tuple[float, float]:
+    """The range of values with some air at both ends.
+
+    >>> padded([0.0, 1.0], 0.1)
+    (-0.1, 1.1)
+    """
+    low, high = min(values), max(values)
+    air = share * (high - low) or 0.1 * abs(high) or 1.0
+    return low - air, high + air

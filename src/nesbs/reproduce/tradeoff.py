@@ -1,0 +1,67 @@
+"""Figure 3: errors of single networks and a map of their predictions, each architecture trained several times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nesbs import metrics
+from nesbs.ensemble import Ensemble
+from nesbs.reproduce.work import Work
+
+IMAGES = 1000  # test images whose predictions the map is made of, at most
+
+
+def run_tradeoff(work: Work) -> None:
+    """Train every architecture of every ensemble `repeats` times; errors, and predictions on a plane."""
+    for label, _, recipe in work.parts():
+        methods = work.methods()
+        contest = work.contest(recipe, recipe.seed, list(methods.values()))
+        place = work.about(label, contest)
+        found: dict[str, Any] = {}
+        predicted = []
+        for method in methods.values():
+            architectures = list(dict.fromkeys(contest.selection(method).architectures))
+            networks = [a for a in architectures for _ in range(work.scale.repeats)]
+            test = contest.run.data.test
+            ensemble = Ensemble(contest.trained.members(networks))
+            log_probs = ensemble.predict(test, batch_size=recipe.evaluation.batch_size).log_softmax(-1)
+            found[method] = {
+                "architectures": [str(architecture) for architecture in architectures],
+                "which": [architectures.index(network) for network in networks],
+                "errors": metrics.error(log_probs, test.labels).tolist(),
+            }
+            predicted.append(log_probs[:, :IMAGES].exp().double().flatten(1).cpu())
+        name, points = plane(torch.cat(predicted), seed=recipe.seed)
+        for entry in found.values():
+            entry["points"] = [points.pop(0) for _ in entry["errors"]]
+        place.update({"methods": found, "plane": name, "repeats": work.scale.repeats})
+        work.save()
+
+
+def plane(predictions: Tensor, *, seed: int) -> tuple[str, list[list[float]]]:
+    """Predictions (networks, numbers) on a plane, and how: t-SNE where scikit-learn is there, else principal axes.
+
+    >>> corners = torch.tensor([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [4.0, 2.0, 0.0]])
+    >>> [[abs(round(value, 6)) for value in point] for point in principal(corners)]
+    [[2.0, 1.0], [2.0, 1.0], [2.0, 1.0], [2.0, 1.0]]
+    """
+    if len(predictions) < 4:
+        return "two principal axes (too few networks for t-SNE)", principal(predictions)
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError:
+        return "two principal axes (t-SNE needs scikit-learn: pip install 'nesbs[sklearn]')", principal(predictions)
+    perplexity = min(30.0, (len(predictions) - 1) / 3)
+    made = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(predictions.float().numpy())
+    return f"t-SNE, perplexity {perplexity:.3g}", [[float(x), float(y)] for x, y in made]
+
+
+def principal(predictions: Tensor) -> list[list[float]]:
+    """Predictions (networks, numbers) along the two directions in which they vary most."""
+    centred = predictions.double() - predictions.double().mean(0)
+    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
+    found: list[list[float]] = (u * s)[:, :2].tolist()
+    return [[*point, 0.0][:2] for point in found]

@@ -1,0 +1,168 @@
+"""An experiment at work: what it was asked for, its record, and the runs that experiments share.
+
+OUT/reproduce.json                       says whose folder this is
+OUT/SCALE/NAME/record.json               everything measured, as far as it got
+OUT/SCALE/NAME/NAME.md .tex .csv .png .svg   drawn from it
+OUT/SCALE/work/DATA-SPACE-DIGEST/seed-0/ …   run folders, one for each recipe: what one name trained, others find
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nesbs import files
+from nesbs.compare import begin
+from nesbs.config import Recipe, flatten
+from nesbs.data import load_dataset
+from nesbs.errors import NesbsError
+from nesbs.methods import METHODS
+from nesbs.reproduce.contest import PaperContest
+from nesbs.reproduce.spec import Experiment, Part, Scale, ScaleName
+from nesbs.runs import Run
+from nesbs.spaces import zoo
+from nesbs.stages import Progress, device_name
+from nesbs.version import __version__
+
+MARK = "reproduce.json"  # written first; what makes a folder ours
+RECORD = "record.json"
+WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together"}  # on what a shared folder holds
+
+
+@dataclass
+class Work:
+    """One experiment at one scale in one folder; `record` is what the tables and figures are made of."""
+
+    experiment: Experiment
+    scale_name: ScaleName
+    out: Path
+    changes: tuple[str, ...] = ()
+    seed: int | None = None
+    device: str = "cpu"
+    progress: Progress = field(default_factory=Progress)
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> Scale:
+        """What is run."""
+        return self.experiment.scales[self.scale_name]
+
+    @property
+    def folder(self) -> Path:
+        """Where the record and what is drawn from it go."""
+        return self.out / self.scale_name / self.experiment.name
+
+    def begin(self) -> None:
+        """Take the folder, or go on in it; raises where it is someone else's or was made by another command."""
+        if self.out.exists() and not self.out.is_dir():
+            raise NesbsError(f"--out {self.out} is a file: name a folder")
+        ours = (self.out / MARK).is_file()
+        if not ours and self.out.is_dir() and any(entry.suffix != files.PART for entry in self.out.iterdir()):
+            raise NesbsError(f"--out {self.out} holds something else: name another folder")
+        asked = {
+            "name": self.experiment.name,
+            "scale": self.scale_name,
+            "set": list(self.changes),
+            "seed": self.seed,
+        }
+        path = self.folder / RECORD
+        kept: dict[str, Any] = files.read_mapping(path) if path.is_file() else {"asked": asked}
+        if kept.get("asked") != asked:
+            there: dict[str, Any] = dict(kept.get("asked") or {})
+            options = [f"--set {change}" for change in there.get("set") or []]
+            options += [] if there.get("seed") is None else [f"--seed {there['seed']}"]
+            raise NesbsError(
+                f"{self.folder} was made with {' '.join(options) or 'no --set and no --seed'}: give the same, or name "
+                "another folder with --out"
+            )
+        self.record = {"left_out": {}, "parts": {}, **kept, "nesbs": __version__, "device": device_name(self.device)}
+        self.record["left_out"] = self._left_out()
+        if not ours:
+            files.write_json(self.out / MARK, {"nesbs": __version__})
+        self.save()
+
+    def save(self) -> None:
+        """Bring the record up to date."""
+        files.write_json(self.folder / RECORD, self.record)
+
+    def parts(self) -> Iterator[tuple[str, Part, Recipe]]:
+        """The parts whose data are there, with their recipes; `part_record` has a place for each."""
+        for label, part in self.scale.parts.items():
+            if label not in self.record["left_out"]:
+                yield label, part, self.recipe(part)
+
+    def recipe(self, part: Part) -> Recipe:
+        """A part's recipe under the user's changes, with whole paths."""
+        recipe = part.resolved(self.changes, self.seed)
+        return recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
+
+    def seeds(self, recipe: Recipe) -> list[int]:
+        """The seeds of a part."""
+        return [recipe.seed + offset for offset in range(self.scale.seeds)]
+
+    def methods(self) -> dict[str, str]:
+        """The paper's rows that can be run, with their methods; a cell that the zoo lacks goes to `left_out`."""
+        found = {}
+        for row, method in self.experiment.asked(self.scale_name).items():
+            _, _, cell = method.partition(":")
+            if cell and cell not in zoo:
+                self.record["left_out"][row] = f"the zoo has no cell {cell}"
+            else:
+                self.record["left_out"].pop(row, None)
+                found[row] = method
+        return found
+
+    def place(self, recipe: Recipe) -> Path:
+        """The folder of a recipe's runs, the same for every experiment at this scale."""
+        values = {k: v for k, v in flatten(recipe.model_dump(mode="json")).items() if k not in WITHOUT_EFFECT}
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+        data = re.sub(r"[^\w.-]+", "-", Path(recipe.data.name).name)
+        return self.out / self.scale_name / "work" / f"{data}-{recipe.space.name}-{digest}"
+
+    def contest(self, recipe: Recipe, seed: int, methods: Sequence[str] = ()) -> PaperContest:
+        """The run of a recipe under one seed."""
+        folder = self.place(recipe)
+        if recipe.ensemble.architectures is None:
+            begin(recipe, folder, [method for method in methods if method in METHODS], self.scale.seeds)
+        own = recipe.model_copy(update={"seed": seed})
+        return PaperContest(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
+
+    def about(self, label: str, contest: PaperContest) -> dict[str, Any]:
+        """A part's place in the record, which says on what it is made."""
+        data, recipe = contest.run.data, contest.run.recipe
+        place: dict[str, Any] = self.record["parts"].setdefault(label, {})
+        place.update(
+            {
+                "data": data.name,
+                "train_images": len(data.train),
+                "test_images": len(data.test),
+                "size": list(data.train.size),
+                "space": recipe.space.name,
+                "ensemble_size": recipe.ensemble.size,
+                "epochs": {"supernet": recipe.supernet.epochs, "members": recipe.members.epochs},
+            }
+        )
+        return place
+
+    def _left_out(self) -> dict[str, str]:
+        """Parts whose data cannot be loaded, and why; raises where no part can be run."""
+        missing: dict[str, str] = {}
+        for label, part in self.scale.parts.items():
+            recipe = self.recipe(part)
+            try:
+                if part.searched_on in missing:
+                    raise NesbsError(f"{part.searched_on}, on which the search is made, is not there")
+                load_dataset(**recipe.data.model_dump())
+            except NesbsError as error:
+                missing[label] = str(error)
+        if missing and len(missing) == len(self.scale.parts):
+            raise NesbsError(
+                f"{self.experiment.name} at scale {self.scale_name}: {next(iter(missing.values()))}. Give --set "
+                "data.root=FOLDER; --scale smoke needs no data beyond the package's"
+            )
+        return missing
