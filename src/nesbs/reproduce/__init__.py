@@ -5,9 +5,21 @@
 """
 
 from nesbs.reproduce.command import reproduce
-from nesbs.reproduce.drawing import Drawn, draw
+from nesbs.reproduce.drawing import picture_of, tables_of, write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, experiment, paper_figures
 from nesbs.reproduce.work import Work
 
-__all__ = ["NAMES", "SCALES", "Drawn", "Experiment", "Work", "draw", "experiment", "paper_figures", "reproduce", "run"]
+__all__ = [
+    "NAMES",
+    "SCALES",
+    "Experiment",
+    "Work",
+    "experiment",
+    "paper_figures",
+    "picture_of",
+    "reproduce",
+    "run",
+    "tables_of",
+    "write",
+]

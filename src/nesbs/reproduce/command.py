@@ -13,7 +13,7 @@ from nesbs.errors import NesbsError, did_you_mean
 from nesbs.options import Changes, Debug, Device, Quiet, Seed, chosen_device
 from nesbs.progress import shown
 from nesbs.reproduce.costs import statement
-from nesbs.reproduce.drawing import draw, write
+from nesbs.reproduce.drawing import write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, ScaleName, experiment
 from nesbs.reproduce.work import RECORD, Work
@@ -86,7 +86,7 @@ def listed() -> str:
 
 def _one(work: Work, *, again: bool, quiet: bool) -> None:
     """Run and draw one experiment."""
-    name, path = work.experiment.name, work.folder / RECORD
+    path = work.folder / RECORD
     if again:
         if not path.is_file():
             raise NesbsError(f"there is no record {path} yet: leave --draw out")
@@ -97,10 +97,9 @@ def _one(work: Work, *, again: bool, quiet: bool) -> None:
         with shown(quiet) as progress:
             work.progress = progress
             record = run(work)
-    drawn = draw(work.experiment, record)
-    written = write(work.folder, name, drawn)
+    table, written = write(work.folder, work.experiment, record)
     if not quiet:
-        print(drawn.markdown)
+        print(table)
         print("\n".join(str(path) for path in written))
 
 

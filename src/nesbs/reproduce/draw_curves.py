@@ -18,13 +18,13 @@ Point = dict[str, Any]
 def curves_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
     """A table for each panel: methods down, budgets (or values of δ) across."""
     points = _points(record)
-    key, name = _across(points)
+    key, said = _across(points)
     on = facts.data_name(record, "CIFAR-10")
     tables = []
     notes = facts.notes(experiment, record, paper, spread=SPREAD)
     for panel, here in _panels(points):
         values = sorted({point[key] for point in here})
-        headings = tuple(Heading(f"{name} {words.short(value)}", "test error %", on, "") for value in values)
+        headings = tuple(Heading(f"test error %, {said(value)}", "", on, "") for value in values)
         rows = []
         for label, line in _lines(experiment, here):
             at = {point[key]: point for point in line}
@@ -103,9 +103,11 @@ def _points(record: Record) -> list[Point]:
     return single or points
 
 
-def _across(points: Sequence[Point]) -> tuple[str, str]:
-    """What the axis shows: its key in a point, and its name."""
-    return ("delta", "δ =") if any(point.get("delta") is not None for point in points) else ("budget", "judged:")
+def _across(points: Sequence[Point]) -> tuple[str, Callable[[float], str]]:
+    """What the axis shows: its key in a point, and how one of its values is said."""
+    if any(point.get("delta") is not None for point in points):
+        return "delta", lambda value: f"δ = {words.short(value)}"
+    return "budget", lambda value: f"{words.short(value)} judged"
 
 
 def _panels(points: Sequence[Point]) -> list[tuple[str, list[Point]]]:

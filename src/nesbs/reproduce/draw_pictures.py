@@ -81,7 +81,7 @@ def tradeoff_tables(experiment: Experiment, record: Record, paper: Record) -> li
     found = facts.part(record, "CIFAR-10")
     on = facts.data_name(record, "CIFAR-10")
     headings = (
-        Heading("mean error of networks (ATE)", "test error %", on, "CIFAR-10 (Table 5)"),
+        Heading("mean error of networks (ATE)", "%", on, "CIFAR-10 (Table 5)"),
         Heading("networks", "", "", "", 0),
     )
     rows = []
@@ -104,10 +104,11 @@ def draw_tradeoff(experiment: Experiment, record: Record, paper: Record) -> tupl
     same_data = found.get("data") == "cifar10"  # the paper's errors belong on no other axis
     known = [error for method in experiment.rows.values() for error in _errors(found, method)]
     with canvas.styled() as new:
-        figure = new(10, 4.8)
-        left, right = figure.subfigures(1, 2)
-        panels = left.subplots(len(experiment.rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-        axes_map = right.subplots()
+        figure = new(10.5, 6.2)
+        grid = figure.add_gridspec(len(experiment.rows), 2)
+        panels = [figure.add_subplot(grid[0, 0])]
+        panels += [figure.add_subplot(grid[r, 0], sharex=panels[0]) for r in range(1, len(experiment.rows))]
+        axes_map = figure.add_subplot(grid[:, 1])
         bins = np.linspace(*canvas.padded(known or [0.0], 0.05), 13)
         for number, (axes, (row, method)) in enumerate(zip(panels, experiment.rows.items(), strict=True)):
             errors, colour = _errors(found, method), canvas.COLOURS[number]
@@ -128,9 +129,8 @@ def draw_tradeoff(experiment: Experiment, record: Record, paper: Record) -> tupl
                 axes_map.plot(
                     *np.array(points).T, canvas.MARKS[number], color=colour, mec="black", mew=0.5, ms=7, label=row
                 )
-        panels[-1].set_xlabel(
-            f"test error % of single networks, {facts.data_name(record, 'CIFAR-10')}; strokes: each network"
-        )
+        on = facts.data_name(record, "CIFAR-10")
+        panels[-1].set_xlabel(f"test error % of single networks, {on}; strokes: each network")
         axes_map.set_xlabel("first axis of the map, no unit")
         axes_map.set_ylabel("second axis of the map, no unit")
         axes_map.set_title(f"predictions: {found.get('plane', words.NOTHING)}")
@@ -148,8 +148,8 @@ def discrepancy_tables(experiment: Experiment, record: Record, paper: Record) ->
     headings = tuple(
         Heading(name, unit, on, "")
         for name, unit in (
-            ("likeliest architecture", "test error %"),
-            ("best architecture", "test error %"),
+            ("likeliest architecture, test error", "%"),
+            ("best architecture, test error", "%"),
             ("gap", "points"),
         )
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from nesbs import files
@@ -40,36 +39,25 @@ TABLES: dict[str, Callable[[Experiment, Record, Record], list[Table]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """What is made from a record."""
-
-    tables: list[Table]
-    markdown: str
-    latex: str
-    csv: str
-    svg: str
-    png: bytes
+def tables_of(experiment: Experiment, record: Record) -> list[Table]:
+    """The tables of an experiment; what its record lacks is a dash."""
+    return TABLES[experiment.kind](experiment, record, paper_figures(experiment.name))
 
 
-def draw(experiment: Experiment, record: Record) -> Drawn:
-    """The tables and the figure of an experiment; what its record lacks is a dash."""
-    paper = paper_figures(experiment.name)
-    tables = TABLES[experiment.kind](experiment, record, paper)
-    svg, png = _picture(experiment, record, paper, tables)
-    return Drawn(tables, as_markdown(tables), as_latex(tables), as_csv(tables), svg, png)
-
-
-def write(folder: Path, name: str, drawn: Drawn) -> list[Path]:
-    """Write NAME.md, .tex, .csv, .svg and .png; their paths."""
-    texts = {"md": drawn.markdown, "tex": drawn.latex, "csv": drawn.csv, "svg": drawn.svg}
+def write(folder: Path, experiment: Experiment, record: Record) -> tuple[str, list[Path]]:
+    """Write NAME.md, .tex, .csv, .svg and .png; the Markdown, and all paths."""
+    tables = tables_of(experiment, record)
+    svg, png = picture_of(experiment, record)
+    texts = {"md": as_markdown(tables), "tex": as_latex(tables), "csv": as_csv(tables), "svg": svg}
     for ending, text in texts.items():
-        files.write_text(folder / f"{name}.{ending}", text)
-    files.write_bytes(folder / f"{name}.png", drawn.png)
-    return [folder / f"{name}.{ending}" for ending in (*texts, "png")]
+        files.write_text(folder / f"{experiment.name}.{ending}", text)
+    files.write_bytes(folder / f"{experiment.name}.png", png)
+    return texts["md"], [folder / f"{experiment.name}.{ending}" for ending in (*texts, "png")]
 
 
-def _picture(experiment: Experiment, record: Record, paper: Record, tables: list[Table]) -> tuple[str, bytes]:
+def picture_of(experiment: Experiment, record: Record) -> tuple[str, bytes]:
+    """The figure of an experiment as SVG and as PNG."""
+    paper, tables = paper_figures(experiment.name), tables_of(experiment, record)
     match experiment.kind:
         case "gaussians":
             return draw_gaussians(experiment, record)

@@ -82,6 +82,8 @@ class Work:
             )
         self.record = {"left_out": {}, "parts": {}, **kept, "nesbs": __version__, "device": device_name(self.device)}
         self.record["left_out"] = self._left_out()
+        for leftover in self.folder.glob(f".*{files.PART}"):  # of a write that was killed
+            leftover.unlink(missing_ok=True)
         if not ours:
             files.write_json(self.out / MARK, {"nesbs": __version__})
         self.save()
