@@ -11,15 +11,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import torch
+
 from nesbs import files
-from nesbs.ensemble import Ensemble, Selection, search
+from nesbs.ensemble import Ensemble, Selection, design_member, search
+from nesbs.errors import NesbsError
 from nesbs.methods import Contest
 from nesbs.posterior import Posterior
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import best_response
 from nesbs.runs import Run
 from nesbs.samplers import MonteCarlo, get_sampler
-from nesbs.spaces import named_architecture, sizes_of
+from nesbs.spaces import multiply_adds, named_architecture, parameters, zoo
 from nesbs.supernet import Supernet, build_supernet
 
 SCORES = ("error", "top5_error", "nll", "brier", "ece", "member_error", "disagreement")
@@ -36,6 +39,17 @@ class PaperContest(Contest):
             files.write_json(path, chosen.to_json())
         return super().selection(stem(method))
 
+    def check(self, method: str) -> None:
+        """Raise where a method is of a cell that is not there or cannot be built in this recipe's network."""
+        _, _, cell = method.partition(":")
+        if not cell:
+            return
+        if cell not in zoo:
+            raise NesbsError(f"the zoo has no cell {cell}")
+        with torch.device("meta"):
+            architecture = named_architecture(self.run.space, cell)
+            design_member(self.run.space, architecture, self.run.data.train, self.run.recipe.members)
+
     def search_seconds(self, method: str) -> float:
         """What finding the architectures took; nothing for a published cell."""
         if method.endswith(BEST_RESPONSE):
@@ -48,20 +62,24 @@ class PaperContest(Contest):
         members = self.trained.members(self.selection(method).architectures)
         return Ensemble(members, self.run.recipe.ensemble.combine)
 
-    def row(self, method: str, searched: PaperContest | None = None) -> dict[str, Any]:
-        """A method's figures on the test images; `searched` on other data, its choice is trained and measured here."""
+    def row(self, method: str, searched: PaperContest | None = None, *, count: bool = False) -> dict[str, Any]:
+        """A method's figures on the test images; `searched` on other data, its choice is trained and measured here.
+
+        Multiply-adds, which take their time, are counted where `count` asks for it.
+        """
         if searched is not None and not self._path(method).is_file():
             files.write_json(self._path(method), searched.selection(method).to_json())
         architectures = self.selection(method).architectures
         found = self.outcome(stem(method))
         search_seconds = found["search_seconds"] if searched is None else searched.search_seconds(stem(method))
-        split = self.run.data.test
-        sizes = sizes_of(self.trained.members(architectures), (split.channels, *split.size))
+        split, members = self.run.data.test, self.trained.members(architectures)
+        image = (split.channels, *split.size)
         return {
             "seed": self.run.recipe.seed,
             "architectures": found["architectures"],
             **{name: found["scores"][name] for name in SCORES},
-            **{name: fmean(sizes[name]) for name in ("parameters", "multiply_adds")},
+            "parameters": fmean(parameters(member) for member in members),
+            "multiply_adds": fmean(multiply_adds(member, image) for member in members) if count else None,
             "search_seconds": round(search_seconds, 3),
             "training_seconds": found["training_seconds"],
         }

@@ -52,7 +52,7 @@ def draw_gaussians(experiment: Experiment, record: Record) -> tuple[str, bytes]:
         seeds = len(sequence(found.get("seeds")))
         for axes, (name, measure) in zip(
             lower.subplots(1, 2),
-            (("spread of log density over particles, nats", stdev), ("mean log density over particles, nats", fmean)),
+            (("spread of log density, nats", stdev), ("mean log density, nats", fmean)),
             strict=True,
         ):
             values = [_over(entry, measure) for entry in deltas]
@@ -67,7 +67,7 @@ def draw_gaussians(experiment: Experiment, record: Record) -> tuple[str, bytes]:
             axes.set_xticks([entry["delta"] for entry in deltas])
             axes.set_xlabel("δ")
             axes.set_ylabel(name)
-            axes.set_title(f"mean over {seeds} seeds, bars: standard error")
+            axes.set_title(f"over particles; mean of {seeds} seeds, bars: standard error")
             axes.grid(lw=0.3)
         upper.suptitle(
             f"{experiment.name}, after the paper's {experiment.shows}: contours of the target, dots: particles",
@@ -112,17 +112,20 @@ def draw_tradeoff(experiment: Experiment, record: Record, paper: Record) -> tupl
         bins = np.linspace(*canvas.padded(known or [0.0], 0.05), 13)
         for number, (axes, (row, method)) in enumerate(zip(panels, experiment.rows.items(), strict=True)):
             errors, colour = _errors(found, method), canvas.COLOURS[number]
-            axes.hist(errors, bins=bins, color=colour, alpha=0.35, edgecolor=colour)
-            axes.plot(errors, [0.0] * len(errors), "|", color="black", ms=8, clip_on=False)
             if errors:
+                axes.hist(errors, bins=bins, color=colour, alpha=0.35, edgecolor=colour)
+                axes.plot(errors, [0.0] * len(errors), "|", color="black", ms=8, clip_on=False)
                 axes.axvline(fmean(errors), color=colour, lw=1.8, label=f"mean of ours {fmean(errors):.2f}")
             text = mapping(mapping(paper.get("rows")).get(row)).get("CIFAR-10 ATE")
             if same_data and text:
                 axes.axvline(float(text), color="black", lw=1.2, ls=":", label=f"the paper's {text}")
             axes.set_title(row, loc="left")
             axes.set_ylabel("networks")
-            axes.yaxis.get_major_locator().set_params(integer=True)
-            if errors:
+            axes.label_outer()
+            if not errors:
+                axes.set_ylim(0, 1)
+            else:
+                axes.yaxis.get_major_locator().set_params(integer=True)
                 axes.legend(loc="upper right", frameon=False)
             points = sequence(mapping(mapping(found.get("methods")).get(method)).get("points"))
             if points:

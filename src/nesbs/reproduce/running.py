@@ -30,16 +30,16 @@ def run(work: Work) -> dict[str, Any]:
 def run_methods(work: Work) -> None:
     """Tables 1, 2, 3 and 5: methods on data sets over seeds."""
     searched = {}
+    count = any(column.measure == "multiply_adds" for column in work.experiment.columns.values())
     for label, part, recipe in work.parts():
-        methods = work.methods()
         for seed in work.seeds(recipe):
-            contest = searched[label, seed] = work.contest(recipe, seed, list(methods.values()))
+            contest = searched[label, seed] = work.contest(recipe, seed)
             if part.search_only:
                 continue
             found = work.about(label, contest).setdefault("methods", {})
             source = searched.get((part.searched_on or "", seed))
-            for method in methods.values():
-                _put(found.setdefault(method, []), contest.row(method, source))
+            for method in work.methods(contest).values():
+                _put(found.setdefault(method, []), contest.row(method, source, count=count))
                 work.save()
 
 
@@ -48,11 +48,9 @@ def run_attacks(work: Work) -> None:
     settings = attack_settings(None, None, work.scale.attack)
     searched = {}
     for label, part, recipe in work.parts():
-        methods = work.methods()
-        seed = recipe.seed
-        contest = searched[label] = work.contest(recipe, seed, list(methods.values()))
+        contest = searched[label] = work.contest(recipe, recipe.seed)
         place = work.about(label, contest)
-        for method in methods.values():
+        for method in work.methods(contest).values():
             contest.row(method, searched.get(part.searched_on or ""))
             attacked = attack_ensemble(contest.run, stem(method), contest.ensemble(method), settings)
             place.setdefault("methods", {})[method] = {
@@ -81,11 +79,10 @@ def run_quality(work: Work) -> None:
 def run_posteriors(work: Work) -> None:
     """Table 7: NESBS with either posterior."""
     for label, _, recipe in work.parts():
-        methods = work.methods()
         for seed in work.seeds(recipe):
-            contest = work.contest(recipe, seed, list(methods.values()))
+            contest = work.contest(recipe, seed)
             found = work.about(label, contest).setdefault("methods", {})
-            for method in methods.values():
+            for method in work.methods(contest).values():
                 for name in (method, method + BEST_RESPONSE):
                     _put(found.setdefault(name, []), contest.row(name))
                     work.save()
@@ -113,9 +110,9 @@ def run_discrepancy(work: Work) -> None:
 def run_curves(work: Work) -> None:
     """Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
     for label, _, recipe in work.parts():
-        methods = list(dict.fromkeys([REFERENCE, *work.methods().values()]))
         scale = work.scale
         contest = work.contest(recipe, recipe.seed)
+        methods = list(dict.fromkeys([REFERENCE, *work.methods(contest).values()]))
         found = curves(
             recipe,
             work.place(recipe),

@@ -17,8 +17,8 @@ IMAGES = 1000  # test images whose predictions the map is made of, at most
 def run_tradeoff(work: Work) -> None:
     """Train every architecture of every ensemble `repeats` times; errors, and predictions on a plane."""
     for label, _, recipe in work.parts():
-        methods = work.methods()
-        contest = work.contest(recipe, recipe.seed, list(methods.values()))
+        contest = work.contest(recipe, recipe.seed)
+        methods = work.methods(contest)
         place = work.about(label, contest)
         found: dict[str, Any] = {}
         predicted = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from nesbs.methods import METHODS
 from nesbs.reproduce.contest import PaperContest
 from nesbs.reproduce.spec import Experiment, Part, Scale, ScaleName
 from nesbs.runs import Run
-from nesbs.spaces import zoo
 from nesbs.stages import Progress, device_name
 from nesbs.version import __version__
 
@@ -107,15 +106,16 @@ class Work:
         """The seeds of a part."""
         return [recipe.seed + offset for offset in range(self.scale.seeds)]
 
-    def methods(self) -> dict[str, str]:
-        """The paper's rows that can be run, with their methods; a cell that the zoo lacks goes to `left_out`."""
+    def methods(self, contest: PaperContest) -> dict[str, str]:
+        """The paper's rows that can be run, with their methods; a cell that cannot be built goes to `left_out`."""
         found = {}
         for row, method in self.experiment.asked(self.scale_name).items():
-            _, _, cell = method.partition(":")
-            if cell and cell not in zoo:
-                self.record["left_out"][row] = f"the zoo has no cell {cell}"
+            self.record["left_out"].pop(row, None)
+            try:
+                contest.check(method)
+            except NesbsError as error:
+                self.record["left_out"][row] = str(error)
             else:
-                self.record["left_out"].pop(row, None)
                 found[row] = method
         return found
 
@@ -126,11 +126,12 @@ class Work:
         data = re.sub(r"[^\w.-]+", "-", Path(recipe.data.name).name)
         return self.out / self.scale_name / "work" / f"{data}-{recipe.space.name}-{digest}"
 
-    def contest(self, recipe: Recipe, seed: int, methods: Sequence[str] = ()) -> PaperContest:
+    def contest(self, recipe: Recipe, seed: int) -> PaperContest:
         """The run of a recipe under one seed."""
         folder = self.place(recipe)
         if recipe.ensemble.architectures is None:
-            begin(recipe, folder, [method for method in methods if method in METHODS], self.scale.seeds)
+            asked = self.experiment.asked(self.scale_name).values()
+            begin(recipe, folder, [method for method in asked if method in METHODS], self.scale.seeds)
         own = recipe.model_copy(update={"seed": seed})
         return PaperContest(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
 

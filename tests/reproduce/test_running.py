@@ -1,0 +1,202 @@
+"""Experiments at toy size: run, stopped and gone on with, on shared runs; figures are those of the runs themselves."""
+
+import json
+import sys
+
+import pytest
+import torch
+from test_cli import call
+from test_compare import StopError, Stopping, without_seconds
+from test_compare import recipe as toy_recipe
+
+import nesbs.trained
+from nesbs.attacks import attack_then_defend
+from nesbs.reproduce import NAMES, Work, experiment, run
+from nesbs.reproduce.contest import PaperContest
+from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
+from nesbs.reproduce.tradeoff import plane
+from nesbs.robustness import attack_ensemble, attack_settings
+from nesbs.runs import Run
+
+# smoke-darts at a size that only shows that everything fits together
+SMALL = (
+    "data.train_limit=60",
+    "data.test_limit=30",
+    "data.size=8",
+    "supernet.epochs=1",
+    "supernet.channels=2",
+    "posterior.steps=2",
+    "sampler.steps=5",
+    "sampler.delta=1.0",
+    "search.rounds=1",
+    "ensemble.size=2",
+    "members.epochs=1",
+    "members.channels=2",
+    "rivals.pool=2",
+    "rivals.passes=2",
+)
+SET = [part for change in SMALL for part in ("--set", change)]
+
+
+def shorter(name, **changes):
+    """An experiment whose smoke scale is smaller still."""
+    known = experiment(name)
+    return known.model_copy(update={"scales": {"smoke": known.scales["smoke"].model_copy(update=changes)}})
+
+
+TABLE5 = shorter("table5", seeds=1, rows=("MC DropPath (DARTS)", "DeepEns (DARTS)", "NESBS (MC Sampling)"))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A folder in which table5 was stopped and gone on with, and what the second sitting trained."""
+    folder = tmp_path_factory.mktemp("reproduce") / "out"
+    with pytest.raises(StopError):
+        run(Work(TABLE5, "smoke", folder, SMALL, progress=Stopping("pool-1-epochs-all", 1)))
+    half = json.loads((folder / "smoke" / "table5" / "record.json").read_text())
+    run(Work(TABLE5, "smoke", folder, SMALL))
+    return folder, half
+
+
+def record(folder, name):
+    return json.loads((folder / "smoke" / name / "record.json").read_text())
+
+
+def test_a_stopped_experiment_goes_on(out):
+    folder, half = out
+    assert "complete" not in half
+    whole = record(folder, "table5")
+    methods = whole["parts"]["CIFAR-10"]["methods"]
+    assert list(methods) == ["mc-droppath:darts-v2", "deep:darts-v2", "nesbs-mc"]
+    assert all([entry["seed"] for entry in entries] == [0] for entries in methods.values())
+    assert whole["parts"]["CIFAR-10"]["data"] == "fashion-mini"
+    assert whole["complete"]
+
+
+def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
+    folder, _ = out
+    before = record(folder, "table5")
+    monkeypatch.setattr(nesbs.trained, "member_training", pytest.fail)
+    monkeypatch.setattr("nesbs.runs.train_supernet", pytest.fail)
+    assert without_seconds(run(Work(TABLE5, "smoke", folder, SMALL))) == without_seconds(before)
+    # The deep ensemble of table5 is that of table4, and its members are only attacked there.
+    table4 = shorter(
+        "table4", rows=("DeepEns (DARTS)",), attack=("attacks=fgsm", "images=8", "epsilons=[]", "pictures=0")
+    )
+    found = run(Work(table4, "smoke", folder, SMALL))["parts"]["CIFAR-10"]["methods"]["deep:darts-v2"]
+    assert set(found["attacks"]) == {"fgsm"}
+    assert len(list((folder / "smoke" / "work").iterdir())) == 1
+
+
+def test_rows_are_the_runs_own_figures(out):
+    folder, _ = out
+    [place] = (folder / "smoke" / "work").iterdir()
+    contest = PaperContest(Run.open(place / "seed-0"))
+    methods = record(folder, "table5")["parts"]["CIFAR-10"]["methods"]
+    scores = nesbs.evaluate(contest.ensemble("deep:darts-v2"), contest.run.data.test)
+    found = methods["deep:darts-v2"][0]
+    assert found["member_error"] == pytest.approx(scores.member_error)
+    assert found["disagreement"] == pytest.approx(scores.disagreement)
+    assert found["architectures"] == [str(nesbs.zoo["darts-v2"])] * 2
+    members = contest.ensemble("deep:darts-v2").members
+    assert found["parameters"] == sum(p.numel() for p in members[0].parameters())
+    assert found["search_seconds"] == 0
+    # Passes of one network with dropped paths: its members are no deep ensemble's.
+    assert methods["mc-droppath:darts-v2"][0]["architectures"] == [str(nesbs.zoo["darts-v2"])]
+    assert methods["nesbs-mc"][0]["search_seconds"] > 0
+
+
+def test_cells_move_to_other_data_without_a_search(tmp_path):
+    there = PaperContest(Run.create(tmp_path / "there", toy_recipe()))
+    here = PaperContest(Run.create(tmp_path / "here", toy_recipe("data.size=12", "data.test_limit=30")))
+    row = here.row("nesbs", there)
+    assert row["architectures"] == [str(a) for a in there.run.selection().architectures]
+    assert row["search_seconds"] == pytest.approx(there.search_seconds("nesbs"), abs=1e-3)
+    assert not (here.run.folder / "supernet.safetensors").exists()
+    assert not list(there.run.folder.glob("pool-*"))  # nothing was trained for the sake of the search
+    assert row["error"] == pytest.approx(float(nesbs.evaluate(here.ensemble("nesbs"), here.run.data.test).error))
+
+
+def test_the_best_response_posterior_is_kept_and_another_one(tmp_path):
+    contest = PaperContest(Run.create(tmp_path / "run", toy_recipe()))
+    chosen = contest.selection("nesbs-mc-best-response")
+    supernet, posterior = contest.best_response
+    assert chosen.sampler == "monte-carlo"
+    assert not torch.equal(posterior.logits, contest.run.posterior().logits)
+    again, kept = PaperContest(Run.open(tmp_path / "run")).best_response
+    assert torch.equal(kept.logits, posterior.logits)
+    assert all(torch.equal(a, b) for a, b in zip(supernet.parameters(), again.parameters(), strict=True))
+    seconds = contest.run.record["stages"]
+    total = seconds["best response"]["seconds"] + seconds["rival nesbs-mc-best-response"]["seconds"]
+    assert contest.search_seconds("nesbs-mc-best-response") == pytest.approx(total)
+
+
+def test_another_ensemble_of_a_run_is_attacked_like_its_own(tmp_path):
+    work = Run.create(tmp_path / "run", toy_recipe())
+    settings = attack_settings("fgsm", None, ["epsilons=[]", "pictures=0"])
+    found = attack_ensemble(work, "rival", work.ensemble(), settings)
+    plain = attack_then_defend(work.ensemble(), "fgsm", work.data.test)
+    assert found["attacks"]["fgsm"]["attack"] == pytest.approx(plain.attack)
+    assert found["attacks"]["fgsm"]["defence"] == pytest.approx(plain.defence)
+    assert found["skipped"] == {}
+
+
+def test_the_spread_of_log_densities_grows_with_delta(tmp_path, capsys):
+    assert call("reproduce", "fig-delta", "--scale", "smoke", "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    found = record(tmp_path / "out", "fig-delta")["gaussians"]
+    assert [entry["delta"] for entry in found["deltas"]] == [-1, 0, 1, 2]
+    densities = torch.tensor([entry["log_density"] for entry in found["deltas"]])  # (δ, seeds, particles)
+    assert densities.shape == (4, 5, 15)
+    assert bool((densities.std(-1).diff(dim=0) > 0.2).all())  # in every seed
+    # The particles are the sampler's, from the same start, and without repulsion they all reach a mode.
+    assert float(densities[0].std(-1).max()) < 0.01
+    particles = torch.tensor([entry["particles"] for entry in found["deltas"]], dtype=torch.float64)
+    assert torch.allclose(log_density(particles), densities[:, 0].double(), atol=1e-6)
+    assert "spread of log density" in said
+    for ending in ("md", "tex", "csv", "svg", "png"):
+        assert (tmp_path / "out" / "smoke" / "fig-delta" / f"fig-delta.{ending}").stat().st_size > 100
+
+
+def test_the_target_is_the_papers_mixture():
+    parts = [
+        torch.distributions.MultivariateNormal(torch.tensor(centre), torch.diag(torch.tensor(VARIANCES)))
+        for centre in CENTRES
+    ]
+    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    expected = (0.5 * sum(part.log_prob(x).exp() for part in parts)).log()
+    assert torch.allclose(log_density(x), expected, atol=1e-5)
+
+
+def test_a_map_keeps_two_groups_apart(monkeypatch):
+    """With t-SNE and, where scikit-learn is missing, with principal axes."""
+    random = torch.Generator().manual_seed(0)
+    groups = torch.cat([torch.randn(6, 20, generator=random) + shift for shift in (0.0, 30.0)])
+
+    def apart(points):
+        points = torch.tensor(points)
+        distances = torch.cdist(points, points)
+        return float(distances[:6, :6].max()) < float(distances[:6, 6:].min())
+
+    name, points = plane(groups, seed=0)
+    assert name.startswith("t-SNE")
+    assert apart(points)
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
+    name, points = plane(groups, seed=0)
+    assert name.startswith("two principal axes (t-SNE needs scikit-learn")
+    assert apart(points)
+
+
+@pytest.mark.slow
+def test_every_name_runs_at_smoke(tmp_path):
+    assert call("reproduce", "all", "--scale", "smoke", "--out", tmp_path / "out", "--quiet") == 0
+    for name in NAMES:
+        assert record(tmp_path / "out", name)["complete"]
+        folder = tmp_path / "out" / "smoke" / name
+        assert {path.name for path in folder.iterdir()} == {
+            "record.json",
+            *(f"{name}.{ending}" for ending in ("md", "tex", "csv", "svg", "png")),
+        }
+        before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "record.json"}
+        assert call("reproduce", name, "--draw", "--out", tmp_path / "out", "--quiet") == 0
+        assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "record.json"} == before
