@@ -152,7 +152,7 @@ def test_experiments_of_one_scale_share_their_runs():
         recipes = {experiment(name).scales[scale].parts["CIFAR-10"].resolved().to_yaml() for name in shared}
         assert len(recipes) == 1
     own = [experiment(name).scales["paper"].parts["CIFAR-10"].resolved() for name in shared if name != "table7"]
-    assert all(recipe == load_recipe("cifar10-darts") for recipe in own)
+    assert all(recipe == load_recipe("cifar10-darts-paper") for recipe in own)
 
 
 def test_quiet_is_quiet_and_drawing_again_gives_the_same_bytes(tmp_path, capsys):
