@@ -19,8 +19,12 @@ ABOUT = {
     "size": [12, 12],
     "space": "darts",
     "ensemble_size": 3,
+    "searched_on": None,
     "epochs": {"supernet": 3, "members": 2},
 }
+
+SEARCH = {"epochs": {"supernet": 3, "members": None}}
+MOVED = {"searched_on": "CIFAR-10", "epochs": {"supernet": None, "members": 2}}
 
 
 def record(name, parts, **more):
@@ -75,7 +79,10 @@ RECORDS = {
         },
     ),
     "table2": record("table2", {"CIFAR-10": {"methods": {"deep:darts-v2": [outcome(0, error=0.125)]}}}),
-    "table3": record("table3", {"ImageNet": {"methods": {"nes-rs": [outcome(0, error=0.75, top5_error=0.5)]}}}),
+    "table3": record(
+        "table3",
+        {"CIFAR-10": SEARCH, "ImageNet": {**MOVED, "methods": {"nes-rs": [outcome(0, error=0.75, top5_error=0.5)]}}},
+    ),
     "table4": record("table4", {"CIFAR-10": {"methods": {"nes-rs": attacked(0.5)}}}),
     "table5": record(
         "table5", {"CIFAR-10": {"methods": {"nesbs-mc": [outcome(0, member_error=0.3, disagreement=0.15)]}}}
@@ -206,14 +213,14 @@ EXPECTED = {
     "table2": {
         ("DeepEns (DARTS)", "test error %: ours, fashion-mini"): "12.50",
         ("DeepEns (DARTS)", "test error %: the paper's, CIFAR-100"): "14.56",
-        ("DeepEns (DARTS)", "parameters M: ours, fashion-mini"): "1.500",
+        ("DeepEns (DARTS)", "parameters M: ours, fashion-mini"): "1.5000",
         ("NES-RS", "search cost days: ours, fashion-mini"): NOTHING,
         ("NES-RS", "search cost days: the paper's, CIFAR-10"): "0.7",
     },
     "table3": {
         ("NES-RS", "top-1 error %: ours, fashion-mini"): "75.00",
         ("NES-RS", "top-5 error %: ours, fashion-mini"): "50.00",
-        ("NES-RS", "multiply-adds M: ours, fashion-mini"): "250.0",
+        ("NES-RS", "multiply-adds M: ours, fashion-mini"): "250.000",
         ("NES-RS", "top-1 error %: the paper's, ImageNet"): "23.4",
         ("P-DARTS", "top-1 error %: ours, fashion-mini"): NOTHING,
     },
@@ -359,6 +366,21 @@ def test_curves_come_in_panels_by_size_or_by_temperature():
     assert titles("fig-diversity") == ["τ = 0.1, n = 5", "τ = 10, n = 5"]
     flat = cells(tables_of(experiment("fig-temperature"), RECORDS["fig-temperature"])[1])
     assert list(flat.values()) == ["30.00 ± 1.00", "40.00 ± 1.00", "50.00 ± 1.00"]
+
+
+def test_where_the_search_was_made_is_said():
+    text = as_markdown(tables_of(experiment("table3"), RECORDS["table3"]))
+    assert "in the place of CIFAR-10: fashion-mini, 800 training" in text
+    assert "space darts; supernet 3 epochs, the search alone." in text
+    assert "space darts; cells of the search in the place of CIFAR-10, members 2 epochs." in text
+
+
+def test_the_settings_of_short_attacks_are_said():
+    known = RECORDS["table4"]
+    there = {"CIFAR-10": {**known["parts"]["CIFAR-10"], "attack": ["pgd.steps=10"]}}
+    assert "Ours under the settings pgd.steps=10." in as_markdown(
+        tables_of(experiment("table4"), {**known, "parts": there})
+    )
 
 
 def test_what_is_left_out_and_changed_is_said():

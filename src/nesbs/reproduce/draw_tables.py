@@ -51,7 +51,9 @@ def attacks_tables(experiment: Experiment, record: Record, paper: Record) -> lis
                     Cell(_accuracy(found, "adaptive")),
                 )
                 rows.append((f"{row}, {name}", cells))
-        notes = facts.notes(experiment, record, paper, spread=spread)
+        settings = [str(change) for change in sequence(facts.part(record, label).get("attack"))]
+        said = f"{spread} Ours under the settings {', '.join(settings)}." if settings else spread
+        notes = facts.notes(experiment, record, paper, spread=said)
         tables.append(
             Table(
                 facts.title(experiment, record, label),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 from nesbs.evaluation import summarise
@@ -98,22 +96,19 @@ def _made_on(experiment: Experiment, record: Record) -> list[str]:
         said.append(
             f"Ours in the place of {label}: {entry.get('data')}, {words.count(entry.get('train_images'))} training and "
             f"{words.count(entry.get('test_images'))} test images of {'×'.join(str(side) for side in size)} pixels, "
-            f"space {entry.get('space')}, supernet {epochs.get('supernet')} epochs, members {epochs.get('members')}."
+            f"space {entry.get('space')}; {_trained(entry, epochs)}."
         )
     if name == "smoke":
         said.append("This scale shows that everything works; its figures are worth nothing beside the paper's.")
     return said
 
 
-def seeds_of(entries: Sequence[Any]) -> str:
-    """The seeds of a method's entries.
-
-    >>> seeds_of([{"seed": 0}, {"seed": 1}])
-    '0, 1'
-    """
-    return ", ".join(str(mapping(entry).get("seed")) for entry in entries)
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """The mean, None of nothing."""
-    return fmean(values) if values else None
+def _trained(entry: Record, epochs: Record) -> str:
+    """What was trained there, and for how long."""
+    said = []
+    if entry.get("searched_on"):
+        said.append(f"cells of the search in the place of {entry.get('searched_on')}")
+    if words.is_number(epochs.get("supernet")):
+        said.append(f"supernet {epochs.get('supernet')} epochs")
+    said.append(f"members {epochs.get('members')} epochs" if epochs.get("members") else "the search alone")
+    return ", ".join(said)

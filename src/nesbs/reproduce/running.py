@@ -34,9 +34,10 @@ def run_methods(work: Work) -> None:
     for label, part, recipe in work.parts():
         for seed in work.seeds(recipe):
             contest = searched[label, seed] = work.contest(recipe, seed)
+            place = work.about(label, contest)
             if part.search_only:
                 continue
-            found = work.about(label, contest).setdefault("methods", {})
+            found = place.setdefault("methods", {})
             source = searched.get((part.searched_on or "", seed))
             for method in work.methods(contest).values():
                 _put(found.setdefault(method, []), contest.row(method, source, count=count))
@@ -50,6 +51,7 @@ def run_attacks(work: Work) -> None:
     for label, part, recipe in work.parts():
         contest = searched[label] = work.contest(recipe, recipe.seed)
         place = work.about(label, contest)
+        place["attack"] = list(work.scale.attack)
         for method in work.methods(contest).values():
             contest.row(method, searched.get(part.searched_on or ""))
             attacked = attack_ensemble(contest.run, stem(method), contest.ensemble(method), settings)

@@ -137,7 +137,7 @@ class Work:
 
     def about(self, label: str, contest: PaperContest) -> dict[str, Any]:
         """A part's place in the record, which says on what it is made."""
-        data, recipe = contest.run.data, contest.run.recipe
+        data, recipe, part = contest.run.data, contest.run.recipe, self.scale.parts[label]
         place: dict[str, Any] = self.record["parts"].setdefault(label, {})
         place.update(
             {
@@ -147,7 +147,11 @@ class Work:
                 "size": list(data.train.size),
                 "space": recipe.space.name,
                 "ensemble_size": recipe.ensemble.size,
-                "epochs": {"supernet": recipe.supernet.epochs, "members": recipe.members.epochs},
+                "searched_on": part.searched_on,
+                "epochs": {
+                    "supernet": recipe.supernet.epochs if part.searched_on is None else None,
+                    "members": None if part.search_only else recipe.members.epochs,
+                },
             }
         )
         return place
