@@ -100,7 +100,7 @@ def test_rows_are_the_runs_own_figures(out):
     assert found["architectures"] == [str(nesbs.zoo["darts-v2"])] * 2
     members = contest.ensemble("deep:darts-v2").members
     assert found["parameters"] == sum(p.numel() for p in members[0].parameters())
-    assert found["search_seconds"] == 0
+    assert found["search_seconds"] is None  # others found the cell
     # Passes of one network with dropped paths: its members are no deep ensemble's.
     assert methods["mc-droppath:darts-v2"][0]["architectures"] == [str(nesbs.zoo["darts-v2"])]
     assert methods["nesbs-mc"][0]["search_seconds"] > 0

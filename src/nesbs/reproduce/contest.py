@@ -80,7 +80,9 @@ class PaperContest(Contest):
             **{name: found["scores"][name] for name in SCORES},
             "parameters": fmean(parameters(member) for member in members),
             "multiply_adds": fmean(multiply_adds(member, image) for member in members) if count else None,
-            "search_seconds": round(search_seconds, 3),
+            "search_seconds": None
+            if ":" in method
+            else round(search_seconds, 3),  # a published cell was found elsewhere
             "training_seconds": found["training_seconds"],
         }
 
