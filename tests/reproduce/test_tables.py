@@ -325,6 +325,8 @@ def test_a_record_from_another_hand_is_escaped():
     tables = tables_of(experiment("table5"), known)
     assert "a\\|b_c&{d}" in as_markdown(tables)
     assert "a|b\\_c\\&\\{d\\}" in as_latex(tables)
+    svg, _ = picture_of(experiment("fig-discrepancy"), {"parts": {"CIFAR-10": {**ABOUT, "data": "$<x>^{$"}}})
+    assert "$&lt;x&gt;^{$" in svg
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table6", *NAMES[7:11], "fig-diversity"])

@@ -15,6 +15,7 @@ PAPER = "#D55E00"  # of the paper's own figures, drawn as open diamonds
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "nesbs",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a data set may be called $x$
     "font.size": 9,
     "axes.titlesize": 9,
     "legend.fontsize": 8,
@@ -48,6 +49,12 @@ def look(number: int) -> dict[str, Any]:
         "marker": MARKS[number % len(MARKS)],
         "ls": DASHES[number % len(DASHES)],
     }
+
+
+def logarithmic(axis: Any) -> None:
+    """Plain numbers on a logarithmic axis."""
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(lambda value, _: "")
 
 
 def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:

@@ -222,6 +222,7 @@ def _column(axes: Any, table: Table, place: int) -> None:
     values = [number.value for _, cells in table.rows for number in (cells[place].ours, cells[place].paper) if number]
     if min(values) > 0 and max(values) > 100 * min(values):
         axes.set_xscale("log")
+        canvas.logarithmic(axes.xaxis)
     axes.set_xlabel(f"{heading.name} {heading.unit}\n{mine}\nthe paper's: {heading.paper or words.NOTHING}")
     axes.grid(axis="x", lw=0.3)
 
