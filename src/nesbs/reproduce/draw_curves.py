@@ -42,10 +42,13 @@ def draw_curves(experiment: Experiment, record: Record) -> tuple[str, bytes]:
     panels = _panels(points)
     with canvas.styled() as new:
         figure = new(max(3.0 * len(panels), 4.5) + 0.6, 3.9)
-        grid = figure.subplots(1, max(1, len(panels)), sharey=True, squeeze=False)[0]
+        grid = figure.subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (panel, here) in zip(grid, panels, strict=False):
-            for number, (label, line) in enumerate(_lines(experiment, here)):
-                _line(axes, key, label, line, number, dashed="single best" in label)
+            lines = _lines(experiment, here)
+            reach = max(point[key] for point in here) - min(point[key] for point in here)
+            for number, (label, line) in enumerate(lines):
+                aside = 0.012 * reach * (number - (len(lines) - 1) / 2)  # so that bars do not hide each other
+                _line(axes, key, label, line, number, aside=aside, dashed="single best" in label)
             if key == "delta":
                 _best_delta(axes, here)
             axes.set_title(panel)
@@ -54,8 +57,7 @@ def draw_curves(experiment: Experiment, record: Record) -> tuple[str, bytes]:
             axes.yaxis.set_major_formatter(_plain)
             axes.yaxis.set_minor_formatter(_plain)
             axes.grid(which="both", lw=0.3)
-            if key == "budget":
-                axes.set_xticks(sorted({point["budget"] for point in here}))
+            axes.set_xticks(sorted({point[key] for point in here}))
         grid[0].set_ylabel(f"test error %, {facts.data_name(record, 'CIFAR-10')} (log scale)")
         canvas.legend_below(figure, grid[0])
         seeds = len(sequence(facts.part(record, "CIFAR-10").get("seeds")))
@@ -64,14 +66,14 @@ def draw_curves(experiment: Experiment, record: Record) -> tuple[str, bytes]:
         return canvas.saved(figure)
 
 
-def _line(axes: Any, key: str, label: str, line: Sequence[Point], number: int, *, dashed: bool) -> None:
+def _line(axes: Any, key: str, label: str, line: Sequence[Point], number: int, *, aside: float, dashed: bool) -> None:
     known = [(point[key], _error(point)) for point in line]
     values = [(x, error) for x, error in known if error is not None]
     style = canvas.look(number)
     if dashed:
         style = {**style, "ls": ":", "color": "0.35"}
     axes.errorbar(
-        [x for x, _ in values],
+        [x + aside for x, _ in values],
         [error.value for _, error in values],
         yerr=[error.spread or 0.0 for _, error in values],
         label=label,
@@ -87,9 +89,7 @@ def _best_delta(axes: Any, here: Sequence[Point]) -> None:
     known = [(error.value, point["delta"]) for point in here if (error := _error(point)) is not None]
     if known:
         lowest, delta = min(known)
-        axes.plot(
-            delta, lowest, marker="*", ms=14, mfc="none", mec=canvas.PAPER, ls="none", label="δ*, the lowest of ours"
-        )
+        axes.plot(delta, lowest, marker="*", ms=14, mfc="none", mec="black", ls="none", label="δ*, the lowest of ours")
 
 
 def _plain(value: float, _: int) -> str:

@@ -128,7 +128,7 @@ def posteriors_tables(experiment: Experiment, record: Record, paper: Record) -> 
     return [Table(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
 
 
-def draw_tables(tables: list[Table]) -> tuple[str, bytes]:
+def draw_tables(title: str, tables: list[Table]) -> tuple[str, bytes]:
     """A panel for each column of the tables: ours as discs, the paper's as open diamonds, with their spreads."""
     with canvas.styled() as new:
         across = max(len(table.headings) for table in tables)
@@ -145,7 +145,7 @@ def draw_tables(tables: list[Table]) -> tuple[str, bytes]:
             panels[0].set_yticks(range(len(table.rows)), [label for label, _ in table.rows])
             panels[0].set_ylim(len(table.rows) - 0.5, -0.5)
         _key(figure)
-        figure.suptitle(facts.two_lines(tables[0].title), fontsize=9)
+        figure.suptitle(facts.two_lines(title), fontsize=9)
         return canvas.saved(figure)
 
 
@@ -223,7 +223,8 @@ def _column(axes: Any, table: Table, place: int) -> None:
     if min(values) > 0 and max(values) > 100 * min(values):
         axes.set_xscale("log")
         canvas.logarithmic(axes.xaxis)
-    axes.set_xlabel(f"{heading.name} {heading.unit}\n{mine}\nthe paper's: {heading.paper or words.NOTHING}")
+    theirs = heading.paper if any(cells[place].paper for _, cells in table.rows) else words.NOTHING
+    axes.set_xlabel(f"{heading.name} {heading.unit}\n{mine}\nthe paper's: {theirs}")
     axes.grid(axis="x", lw=0.3)
 
 

@@ -24,6 +24,7 @@ from nesbs.reproduce.draw_tables import (
     posteriors_tables,
     quality_tables,
 )
+from nesbs.reproduce.facts import title
 from nesbs.reproduce.spec import Experiment, paper_figures
 from nesbs.reproduce.tables import Table, as_csv, as_latex, as_markdown
 
@@ -70,4 +71,4 @@ def picture_of(experiment: Experiment, record: Record) -> tuple[str, bytes]:
         case "quality":
             return draw_quality(tables)
         case _:
-            return draw_tables(tables)
+            return draw_tables(title(experiment, record), tables)
