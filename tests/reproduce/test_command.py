@@ -4,6 +4,7 @@ import io
 import json
 import math
 import sys
+from pathlib import Path
 
 import pytest
 from test_cli import call
@@ -12,7 +13,7 @@ from nesbs.config import load_recipe
 from nesbs.errors import NesbsError
 from nesbs.methods import METHODS
 from nesbs.reproduce import NAMES, SCALES, Work, experiment, paper_figures
-from nesbs.reproduce.costs import items, statement
+from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, items, statement
 from nesbs.reproduce.tables import written
 
 PAPERS_CELLS = {  # those the paper's tables name
@@ -119,6 +120,19 @@ def test_the_cost_is_a_count_times_a_measured_speed():
     three = items(experiment("table3"), "paper")
     assert any("ImageNet" in item.what and item.hours is None for item in three)  # never measured, never invented
     assert "not counted, since never measured" in statement(experiment("table3"), "paper")
+
+
+def test_the_speeds_are_those_of_the_record():
+    record = json.loads((Path(__file__).parents[2] / "results" / "benchmarks" / "h200.json").read_text())
+    measured = {row["name"]: round(1e3 * row["seconds"], 2) for row in record["results"]}
+    assert sorted(MEMBER_STEP.values()) == [
+        measured["member, NAS-Bench-201, batch 256"],
+        measured["member, DARTS, 20 cells, 36 channels, batch 96"],
+    ]
+    assert sorted(SUPERNET_STEP.values()) == [
+        measured["supernet, NAS-Bench-201, N=5, one, float32"],
+        measured["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"],
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
