@@ -86,12 +86,12 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     )
     found = run(Work(table4, "smoke", folder, SMALL))["parts"]["CIFAR-10"]["methods"]["deep:darts-v2"]
     assert set(found["attacks"]) == {"fgsm"}
-    assert len(list((folder / "smoke" / "work").iterdir())) == 1
+    assert len(list((folder / "smoke" / "runs").iterdir())) == 1
 
 
 def test_rows_are_the_runs_own_figures(out):
     folder, _ = out
-    [place] = (folder / "smoke" / "work").iterdir()
+    [place] = (folder / "smoke" / "runs").iterdir()
     contest = PaperContest(Run.open(place / "seed-0"))
     methods = record(folder, "table5")["parts"]["CIFAR-10"]["methods"]
     scores = nesbs.evaluate(contest.ensemble("deep:darts-v2"), contest.run.data.test)

@@ -3,7 +3,7 @@
 OUT/reproduce.json                       says whose folder this is
 OUT/SCALE/NAME/record.json               everything measured, as far as it got
 OUT/SCALE/NAME/NAME.md .tex .csv .png .svg   drawn from it
-OUT/SCALE/work/DATA-SPACE-DIGEST/seed-0/ …   run folders, one for each recipe: what one name trained, others find
+OUT/SCALE/runs/DATA-SPACE-DIGEST/seed-0/ …   run folders, one for each recipe: what one name trained, others find
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Work:
         values = {k: v for k, v in flatten(recipe.model_dump(mode="json")).items() if k not in WITHOUT_EFFECT}
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
         data = re.sub(r"[^\w.-]+", "-", Path(recipe.data.name).name)
-        return self.out / self.scale_name / "work" / f"{data}-{recipe.space.name}-{digest}"
+        return self.out / self.scale_name / "runs" / f"{data}-{recipe.space.name}-{digest}"
 
     def contest(self, recipe: Recipe, seed: int) -> PaperContest:
         """The run of a recipe under one seed."""
