@@ -27,27 +27,16 @@ def test_every_entry_has_its_size_and_says_what_it_was_held_against(name):
     if entry.published is not None:
         assert round(counted, 1) == entry.published
     else:
-        assert entry.note  # what differs, and why
+        assert entry.note  # what differs, or that there was nothing to hold it against
 
 
 def test_sizes_that_notes_speak_of():
-    assert round(size("nasnet-a", channels=32), 2) == 3.06
-    assert round(size("pnas", channels=48, cells=11), 2) == 4.27
     assert round(size("enas", classes=100), 2) == 3.92
-    assert round(size("robnet-free", classes=100), 2) == 5.49
     for names, mean in (
         (["darts-minus", *(f"darts-minus-{n}" for n in range(1, 5))], 3.54),
         (["darts-minus-c100", *(f"darts-minus-c100-{n}" for n in range(1, 4))], 3.35),
     ):
         assert round(sum(zoo.entry(name).size for name in names) / len(names), 2) == mean
-
-
-def test_robnet_large_has_its_published_size_too():
-    # One cell for all places, from the same file; published as 6.89 million, with 100 classes.
-    code = "".join(["11", "11", "11", "11", "11", "01", "11", "01", "10", "11", "01", "01", "01", "11"])
-    with torch.device("meta"):
-        member = SPACE.network(SPACE.parse(f"robnet={[code] * 20}"), classes=100)
-    assert round(parameters(member) / 1e6, 2) == 6.89
 
 
 def test_resnet_has_the_benchmarks_size():
