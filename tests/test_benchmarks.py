@@ -37,7 +37,7 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
         *(("base", 0), ("one path", 0), ("base", 1), ("one path", 1)),
     ]
     assert written["rows"][1]["settings"]["paths"] == "one"
-    assert all(row["posterior"]["architectures"] == 12 for row in written["rows"])
+    assert all(row["posteriors"]["leave-one-out"]["architectures"] == 12 for row in written["rows"])
 
 
 def test_leave_one_out_is_unbiased_and_straight_through_is_not(tmp_path):

@@ -35,6 +35,23 @@ def device(monkeypatch):
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+@pytest.fixture(autouse=True)
+def _exact(monkeypatch):
+    """Products of float32 in float32: on a GPU both ways would round them to TF32, and ReLU cut off other pixels."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
+def close(device):
+    """Asserts that two tensors are equal but for rounding, which BatchNorm of small batches magnifies."""
+    share = 1e-4 if device.type == "cpu" else 1e-3
+
+    def check(one, two):
+        torch.testing.assert_close(one, two, rtol=share, atol=share * float(two.detach().abs().max()))
+
+    return check
+
+
 @pytest.fixture
 def large_blocks(monkeypatch, device):
     """In the interpreter the number of programs is what takes time."""

@@ -15,21 +15,9 @@ from nesbs.training import Batch
 EDGE_SPACES = [nasbench201, toy_edges]
 
 
-@pytest.fixture(autouse=True)
-def exact(monkeypatch):
-    """Products of float32 in float32: on a GPU the plain way would round them to TF32, the kernels too."""
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-
-
-def close(one, two, device):
-    """Equal but for rounding; on a GPU the kernels multiply in TF32."""
-    share = 1e-4 if device.type == "cpu" else 1e-2
-    torch.testing.assert_close(one, two, rtol=share, atol=share * float(two.detach().abs().max()))
-
-
 @pytest.mark.parametrize("make", EDGE_SPACES)
 @pytest.mark.parametrize("shared", [True, False], ids=["one input", "own inputs"])
-def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device):
+def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device, close):
     from nesbs.kernels.fused import Cell
 
     space, channels = make(), 16
@@ -48,25 +36,25 @@ def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device):
         last = cell.path([x[0 if shared else number].permute(0, 3, 1, 2)], space.live(path)[0])[-1]
         plain.append(torch.zeros_like(out[0]) if last is None else last.permute(0, 2, 3, 1))
     plain = torch.stack(plain)
-    close(out, plain, device)
+    close(out, plain)
     slope = torch.randn_like(out)
     weights = list(cell.parameters())
     by_x, *by_weights = torch.autograd.grad(plain, [x, *weights], slope, allow_unused=True)
     expected = [torch.zeros_like(w) if g is None else g for w, g in zip(weights, by_weights, strict=True)]
     got_x, got = torch.autograd.grad(out, [x, row], slope)
-    close(got_x, by_x, device)
-    close(got, torch.cat([g.permute(0, 2, 3, 1).flatten() for g in expected]), device)
+    close(got_x, by_x)
+    close(got, torch.cat([g.permute(0, 2, 3, 1).flatten() for g in expected]))
     assert float(got.abs().max()) > 0.1
 
 
-def test_batch_norm_keeps_batches_apart(device):
+def test_batch_norm_keeps_batches_apart(device, close):
     torch.manual_seed(0)
     x = (3 + torch.randn(6, 8, 5, 4, device=device)).requires_grad_()
     out = kernels.batch_norm(x, 2)
     plain = torch.cat([F.batch_norm(part, None, None, training=True) for part in x.chunk(2)])
-    close(out, plain, device)
+    close(out, plain)
     slope = torch.randn_like(out)
-    close(torch.autograd.grad(out, x, slope)[0], torch.autograd.grad(plain, x, slope)[0], device)
+    close(torch.autograd.grad(out, x, slope)[0], torch.autograd.grad(plain, x, slope)[0])
 
 
 def test_no_kernel_for_widths_that_are_no_power_of_two(device):
@@ -104,9 +92,9 @@ def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise
         optimisers[0].step()
         losses.append((float(plain.detach()), float(fused(batch))))
     one, two = zip(*losses, strict=True)
-    assert two == pytest.approx(one, rel=1e-3 if device.type == "cpu" else 2e-2)
+    assert two == pytest.approx(one, rel=1e-3)
     for (name, weight), other in zip(supernets[0].named_parameters(), supernets[1].parameters(), strict=True):
-        torch.testing.assert_close(weight, other, atol=1e-3 if device.type == "cpu" else 1e-2, rtol=1e-2, msg=name)
+        torch.testing.assert_close(weight, other, atol=1e-3, rtol=1e-2, msg=name)
     # What no path has used is untouched, bit for bit.
     fresh = dict(build_supernet(space, split, settings, seed=0).named_parameters())
     same = [{n for n, w in net.named_parameters() if torch.equal(w, fresh[n])} for net in supernets]
@@ -114,13 +102,13 @@ def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise
     assert fair or same[0]
 
 
-def test_estimates_of_many_are_those_of_each(device, noise, large_blocks):
+def test_estimates_of_many_are_those_of_each(device, close, noise, large_blocks):
     split = noise.search_valid.subset(torch.arange(8)).to(device)
     supernet = build_supernet(nasbench201(), split, settings_of(), seed=0).eval()
     paths = nasbench201().sample(3, generator=generator(0))
     with torch.no_grad():
         plain = torch.stack([supernet(split.pixels(), path) for path in paths])
-    close(fused_network(supernet.network).predict(split.pixels(), paths), plain, device)
+    close(fused_network(supernet.network).predict(split.pixels(), paths), plain)
 
 
 def test_what_leads_nowhere_is_not_computed(device):

@@ -7,7 +7,11 @@ from nesbs.data import load_dataset
 from nesbs.ensemble import MemberSettings, build_member, train_ensemble, train_member
 from nesbs.spaces import darts, nasbench201, zoo
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),  # torch's own, where torch.compile is imported
+]
 
 DEEP = nasbench201().parse(
     "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"

@@ -28,6 +28,11 @@ def power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
 
 
+def precision() -> str:
+    """How products of float32 are made: rounded to TF32 unless torch is told not to (`torch.backends.cudnn`)."""
+    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+
+
 def batch_norm(x: Tensor, batches: int) -> Tensor | None:
     """BatchNorm without scale and offset of several batches in a row, each by itself; None where no kernel can."""
     if not (usable(x.device) and power_of_two(x.shape[1]) and x.dtype in (torch.float32, torch.bfloat16)):

@@ -20,7 +20,7 @@ NOTHING, SKIP, CONV1, CONV3, POOL = range(5)  # codes
 @triton.jit(do_not_specialize=["source"])
 def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES: tl.constexpr,
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
-             ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+             ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Raw convolutions of the ReLU on every edge that leaves a source, and their sums and sums of squares."""
     split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
     target = source + 1 + tl.program_id(1)
@@ -46,7 +46,7 @@ def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES
                 value = tl.load(x + path * x_path + at, mask=there[:, None], other=0.0)
                 value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
                 w = tl.load(weight + channel[None, :] * (taps * C) + tap * C + channel[:, None])
-                out = tl.dot(value, w.to(value.dtype), out)
+                out = tl.dot(value, w.to(value.dtype), out, input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(raw + at, out.to(raw.dtype.element_ty), mask=(pixel < pixels)[:, None])
             total += tl.sum(out, 0)
@@ -205,7 +205,7 @@ def undo(gradient, raw, out, statistics, means, codes, pixels, target, EDGES: tl
 @triton.jit(do_not_specialize=["source"])
 def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source, NODES: tl.constexpr,
          EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
-         ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+         ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The gradient by a source's state: what comes back along all the edges that leave it.
 
     `gradients` holds those by the nodes after the first; `raw` by now those by the convolutions' outputs.
@@ -236,7 +236,7 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
                 at = (edge * paths + path).to(tl.int64) * size + (pixel - down * WIDTH - right)[:, None] * C
                 value = tl.load(raw + at + channel[None, :], mask=there[:, None], other=0.0)
                 w = tl.load(weight + channel[:, None] * (taps * C) + tap * C + channel[None, :])
-                through = tl.dot(value, w.to(value.dtype), through)
+                through = tl.dot(value, w.to(value.dtype), through, input_precision=PRECISION)
         if code == 4:
             for tap in range(9):
                 down, right = tap // 3 - 1, tap % 3 - 1
@@ -258,7 +258,7 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
 @triton.jit
 def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: tl.constexpr, EDGES: tl.constexpr,
           HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr,
-          FIRST3: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+          FIRST3: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The gradients by the weights of every edge, one part for each split: (splits, weights)."""
     split, tap = tl.program_id(0), tl.program_id(1)
     edge, path, paths = tl.program_id(2) % EDGES, tl.program_id(2) // EDGES, tl.num_programs(2) // EDGES
@@ -285,7 +285,7 @@ def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: t
                 value = tl.load(states + before + at, mask=there[None, :], other=0.0)
             value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
             slope = tl.load(raw + place + pixel[:, None] * C + channel[None, :], mask=there[:, None], other=0.0)
-            total = tl.dot(value, slope, total)
+            total = tl.dot(value, slope, total, input_precision=PRECISION)
         taps = tl.where(code == 3, 9, 1)
         slot = tl.where(code == 3, tap, 0)
         start = edge * ROW + tl.where(code == 3, FIRST3, 0) + slot * C

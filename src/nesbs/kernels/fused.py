@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nesbs.kernels import cells as kernels
+from nesbs.kernels import precision
 
 EPS = 1e-5  # BatchNorm's
 PIXELS, VALUES = 128, 4096  # a program works on at once, at most
@@ -75,7 +76,7 @@ class Cell(torch.autograd.Function):
             state, path = (x, x_path) if source == 0 else (states[source - 1], x[0].numel())
             kernels.convolve[most, leaving, shape.paths](
                 state, path, weights, codes, raw, sums, most, shape.pixels, source,
-                EDGES=shape.edges, ROW=row, FIRST3=first3, **image,
+                EDGES=shape.edges, ROW=row, FIRST3=first3, PRECISION=precision(), **image,
             )  # fmt: skip
             kernels.finish[leaving, shape.paths](
                 sums, statistics, codes, most, shape.pixels, source, 0, EPS,
@@ -114,13 +115,15 @@ class Cell(torch.autograd.Function):
             )
             kernels.pull[shape.blocks, shape.paths](
                 x, x_path, states, gradients, weights, raw, codes, first if source == 0 else gradients[source - 1],
-                shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3, **image,
+                shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3,
+                PRECISION=precision(), **image,
             )  # fmt: skip
         splits = splits_of(shape.blocks // 8, 32)
         parts = torch.zeros(splits, len(weights), device=x.device)
         kernels.weigh[splits, 9, shape.edges * shape.paths](
             x, x_path, states, raw, codes, parts, splits, len(weights), shape.pixels,
-            NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3, **image,
+            NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3,
+            PRECISION=precision(), **image,
         )  # fmt: skip
         back = first.sum(0, keepdim=True) if len(x) == 1 and shape.paths > 1 else first
         return back, parts.sum(0), None, None, None, None

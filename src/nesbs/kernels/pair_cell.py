@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nesbs.kernels import pairs
+from nesbs.kernels import pairs, precision
 from nesbs.kernels.fused import EPS, chunk_of, splits_of
 
 BLOCK = 64  # pixels a program works on at once
@@ -50,28 +50,16 @@ class PairCell(torch.autograd.Function):
         splits = splits_of(blocks, 512)
         sums = torch.empty(2 * nodes, paths, splits, 2, channels, device=arena.device)
         image = {"HEIGHT": high, "WIDTH": across, "NODES": nodes, "C": channels, "BLOCK": BLOCK}
-        rounded = {"WIDE": max(16, channels)}
+        products = {"WIDE": max(16, channels), "PRECISION": precision()}
         sizes = {"STRIDE": stride, "PARTS": parts, **image}
         ends = {"STRIDE": stride, "NODES": nodes, "C": channels, "CHUNK": chunk_of(channels)}
         for node in range(nodes):
             pairs.first[splits, 2, paths](
-                arena,
-                plan,
-                table,
-                weights,
-                raw1,
-                picks,
-                sums,
-                splits,
-                own,
-                pixels,
-                node,
-                WIDE=max(16, channels),
-                **sizes,
+                arena, plan, table, weights, raw1, picks, sums, splits, own, pixels, node, **products, **sizes
             )
             pairs.finish[2, paths](sums, kept[0], plan, splits, pixels, node, 1, EPS, FORWARD=True, **ends)
             pairs.second[splits, 2, paths](
-                raw1, kept[0], plan, table, weights, raw2, sums, splits, pixels, node, **rounded, **image
+                raw1, kept[0], plan, table, weights, raw2, sums, splits, pixels, node, **products, **image
             )
             pairs.finish[2, paths](sums, kept[1], plan, splits, pixels, node, 2, EPS, FORWARD=True, **ends)
             pairs.deliver[blocks, paths](arena, plan, raw1, kept[0], raw2, kept[1], own, pixels, node, **sizes)
@@ -97,7 +85,7 @@ class PairCell(torch.autograd.Function):
         sums = torch.empty(2 * nodes, paths, splits, 2, channels, device=arena.device)
         length = 2 * (25 + channels) * channels
         found = torch.empty(splits, 2 * nodes * paths, length, device=arena.device)
-        rounded = {"WIDE": max(16, channels)}
+        products = {"WIDE": max(16, channels), "PRECISION": precision()}
         flat = {key: ctx.sizes[key] for key in ("STRIDE", "NODES", "C", "PARTS", "BLOCK")}
         for node in reversed(range(nodes)):
             for unit, raw, statistics in ((2, raw2, kept[1]), (1, raw1, kept[0])):
@@ -107,7 +95,7 @@ class PairCell(torch.autograd.Function):
                 pairs.finish[2, paths](sums, means, plan, splits, pixels, node, unit, EPS, FORWARD=False, **ctx.ends)
                 pairs.back[splits, 2, paths](
                     arena, gradients, middle, plan, table, weights, raw1, kept[0], raw, statistics, means, inner, found,
-                    splits, own, pixels, node, unit, length, TAPS=32, **rounded, **ctx.sizes,
+                    splits, own, pixels, node, unit, length, TAPS=32, **products, **ctx.sizes,
                 )  # fmt: skip
                 if unit == 2:
                     pairs.between[blocks, 2, paths](
@@ -116,7 +104,7 @@ class PairCell(torch.autograd.Function):
             for state in [node + 1] if node > 0 else [1, 0]:
                 mine = own if state < 2 else pixels
                 pairs.gather[-(-mine // BLOCK), paths](
-                    arena, gradients, plan, table, weights, inner, picks, own, pixels, state, **rounded, **ctx.sizes
+                    arena, gradients, plan, table, weights, inner, picks, own, pixels, state, **products, **ctx.sizes
                 )
         row = torch.zeros_like(weights)
         pairs.scatter[-(-length // 128), 2 * nodes * paths](

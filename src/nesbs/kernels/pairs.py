@@ -48,7 +48,7 @@ def _normalised(code, source, STRIDE: tl.constexpr):
 @triton.jit(do_not_specialize=["node"])
 def first(arena, plan, table, weights, raw, picks, sums, splits, own, pixels, node,
           HEIGHT: tl.constexpr, WIDTH: tl.constexpr, STRIDE: tl.constexpr, NODES: tl.constexpr, C: tl.constexpr,
-          PARTS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+          PARTS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """First units of a node's two slots, pools among them: raw outputs, sums and sums of squares.
 
     `picks`: where a maximum was.
@@ -87,8 +87,8 @@ def first(arena, plan, table, weights, raw, picks, sums, splits, own, pixels, no
                 odd = tl.maximum(tl.load(x + spot + (wide + 1) * row, mask=here, other=0.0).to(tl.float32), 0.0)
                 out = tl.where(
                     (channel < C // 2)[None, :],
-                    tl.dot(even.to(arena.dtype.element_ty), mixing),
-                    tl.dot(odd.to(arena.dtype.element_ty), mixing),
+                    tl.dot(even.to(arena.dtype.element_ty), mixing, input_precision=PRECISION),
+                    tl.dot(odd.to(arena.dtype.element_ty), mixing, input_precision=PRECISION),
                 )
             elif pools:
                 best = tl.full([BLOCK, WIDE], float("-inf"), tl.float32)
@@ -121,7 +121,7 @@ def first(arena, plan, table, weights, raw, picks, sums, splits, own, pixels, no
                     value = tl.load(x + spot, mask=there[:, None] & known[None, :], other=0.0).to(tl.float32)
                     depthwise = tl.load(weight + channel * kernel * kernel + tap, mask=known, other=0.0)
                     inner += tl.maximum(value, 0.0) * depthwise[None, :]
-                out = tl.dot(inner.to(arena.dtype.element_ty), mixing)
+                out = tl.dot(inner.to(arena.dtype.element_ty), mixing, input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(raw + at, out.to(raw.dtype.element_ty), mask=here)
             total += tl.sum(out, 0)
@@ -134,7 +134,7 @@ def first(arena, plan, table, weights, raw, picks, sums, splits, own, pixels, no
 @triton.jit(do_not_specialize=["node"])
 def second(raw, statistics, plan, table, weights, out, sums, splits, pixels, node, HEIGHT: tl.constexpr,
            WIDTH: tl.constexpr, NODES: tl.constexpr, C: tl.constexpr, WIDE: tl.constexpr,
-           BLOCK: tl.constexpr):  # fmt: skip
+           BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Second units of separable slots, which normalise what the first ones made."""
     split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
     slot = 2 * node + tl.program_id(1)
@@ -166,7 +166,7 @@ def second(raw, statistics, plan, table, weights, out, sums, splits, pixels, nod
                 value = tl.where(there[:, None], tl.maximum((value - mean) * scale, 0.0), 0.0)
                 depthwise = tl.load(weight + channel * kernel * kernel + tap, mask=known, other=0.0)
                 inner += value * depthwise[None, :]
-            made = tl.dot(inner.to(raw.dtype.element_ty), mixing.to(raw.dtype.element_ty))
+            made = tl.dot(inner.to(raw.dtype.element_ty), mixing.to(raw.dtype.element_ty), input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(out + at, made.to(out.dtype.element_ty), mask=(pixel < pixels)[:, None] & known[None, :])
             total += tl.sum(made, 0)
@@ -286,7 +286,7 @@ def slopes(gradients, middle, plan, raw, statistics, sums, splits, own, pixels, 
 def back(arena, gradients, middle, plan, table, weights, raw1, statistics1, raw, statistics, means, inner_slopes, parts,
          splits, own, pixels, node, unit, length, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, STRIDE: tl.constexpr,
          NODES: tl.constexpr, C: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, TAPS: tl.constexpr,
-         BLOCK: tl.constexpr):  # fmt: skip
+         BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """One unit: the gradient by its depthwise output (of a reduction or a pool: by its raw output), and by its weights.
 
     `parts` (splits, slots × paths, length) holds each split's share of the gradients by an operation's weights.
@@ -350,10 +350,10 @@ def back(arena, gradients, middle, plan, table, weights, raw1, statistics1, raw,
                 half = (channel < C // 2)[None, :]
                 low = tl.trans(tl.where(half, by_raw, 0.0)).to(arena.dtype.element_ty)
                 up = tl.trans(tl.where(half, 0.0, by_raw)).to(arena.dtype.element_ty)
-                by_mixing = tl.dot(low, even.to(arena.dtype.element_ty), by_mixing)
-                by_mixing = tl.dot(up, odd.to(arena.dtype.element_ty), by_mixing)
+                by_mixing = tl.dot(low, even.to(arena.dtype.element_ty), by_mixing, input_precision=PRECISION)
+                by_mixing = tl.dot(up, odd.to(arena.dtype.element_ty), by_mixing, input_precision=PRECISION)
             else:
-                inner = tl.dot(by_raw.to(arena.dtype.element_ty), mixing)
+                inner = tl.dot(by_raw.to(arena.dtype.element_ty), mixing, input_precision=PRECISION)
                 tl.store(inner_slopes + at, inner.to(inner_slopes.dtype.element_ty), mask=here)
                 made = tl.zeros([BLOCK, WIDE], tl.float32)  # the depthwise output once more
                 for tap in range(kernel * kernel):
@@ -372,7 +372,7 @@ def back(arena, gradients, middle, plan, table, weights, raw1, statistics1, raw,
                     made += seen * depthwise[None, :]
                     by_taps += tl.where((tl.arange(0, TAPS) == tap)[:, None], tl.sum(seen * inner, 0)[None, :], 0.0)
                 flipped = tl.trans(by_raw).to(arena.dtype.element_ty)
-                by_mixing = tl.dot(flipped, made.to(arena.dtype.element_ty), by_mixing)
+                by_mixing = tl.dot(flipped, made.to(arena.dtype.element_ty), by_mixing, input_precision=PRECISION)
         tl.store(part + C * kernel * kernel + channel[:, None] * C + channel[None, :], by_mixing, mask=weighted)
         taps = tl.arange(0, TAPS)
         real = (taps < kernel * kernel)[:, None] & known[None, :]
@@ -412,7 +412,7 @@ def between(raw1, statistics1, inner_slopes, plan, table, weights, out, pixels, 
 @triton.jit(do_not_specialize=["state"])
 def gather(arena, gradients, plan, table, weights, inner_slopes, picks, own, pixels, state, HEIGHT: tl.constexpr,
            WIDTH: tl.constexpr, STRIDE: tl.constexpr, NODES: tl.constexpr, C: tl.constexpr, PARTS: tl.constexpr,
-           WIDE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+           WIDE: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The gradient by a state: what comes back along all slots that read it, added to what a node's has already."""
     path, paths = tl.program_id(1), tl.num_programs(1)
     stride = tl.where(state < 2, STRIDE, 1)
@@ -469,7 +469,7 @@ def gather(arena, gradients, plan, table, weights, inner_slopes, picks, own, pix
                         even = ((line % 2 == 0) & (column % 2 == 0))[:, None] & (channel < C // 2)[None, :]
                         odd = ((line % 2 == 1) & (column % 2 == 1))[:, None] & (channel >= C // 2)[None, :]
                         slope = tl.where(even | odd, slope.to(tl.float32), 0.0).to(arena.dtype.element_ty)
-                        through = tl.dot(slope, mixing.to(arena.dtype.element_ty))
+                        through = tl.dot(slope, mixing.to(arena.dtype.element_ty), input_precision=PRECISION)
                         total += tl.where(value > 0, through, 0.0)
                     if code >= 3:
                         kernel = tl.where((code == 3) | (code == 5), 3, 5)
