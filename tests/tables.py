@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
+
+from nesbs.report.curves import curves_tables
 
 RESULTS = Path(__file__).parents[1] / "results"
 with (Path(__file__).parent / "nasbench201_sample.csv").open() as opened:
@@ -71,7 +73,8 @@ def benchmark(*, texts=True):
 
 def speed():
     lines = ["| | ours, ms | plain, ms | ratio |", "| --- | --- | --- | --- |"]
-    for row in read("benchmarks", "h200.json")["results"]:
+    runs = [read("benchmarks", name)["results"] for name in ("h200.json", "h200-estimation.json")]
+    for row in {row["name"]: row for rows in runs for row in rows}.values():  # the later run's where both have it
         ours, plain = 1e3 * row["seconds"], 1e3 * row["reference_seconds"]
         lines.append(f"| {row['name']} | {ours:.2f} | {plain:.2f} | {row['ratio']:.1f} |")
     return "\n".join(lines)
@@ -84,6 +87,52 @@ def estimators():
             figures = " | ".join(f"{row[key]:.2f}" for key in ("bias", "deviation", "cosine"))
             lines.append(f"| {place}: {row['name']} | {figures} |")
     return "\n".join(lines)
+
+
+def _spread(values, digits):
+    return f"{fmean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+
+def ranking():
+    """The recipe's supernet under three seeds, mean and deviation: its ranking, and the posterior by each estimator."""
+    rows = read("ranking", "best.json")["rows"]
+    lines = ["| estimate by | Spearman, all | the better half |", "| --- | --- | --- |"]
+    for kind, name in (("loss", "loss"), ("error", "accuracy")):
+        found = [row["rankings"][kind] for row in rows]
+        figures = [[one["spearman"]["value"] for one in found], [one["better_half"] for one in found]]
+        lines.append(f"| {name} | {' | '.join(_spread(values, 3) for values in figures)} |")
+    lines += ["", "| posterior by | expected accuracy % | rank of the mode | effective sample size |"]
+    lines.append("| --- | --- | --- | --- |")
+    for estimator in rows[0]["posteriors"]:
+        found = [row["posteriors"][estimator] for row in rows]
+        ranks = ", ".join(f"{one['mode_rank']}" for one in found)
+        expected, effective = ([one[key] for one in found] for key in ("expected", "effective"))
+        lines.append(f"| {estimator} | {_spread(expected, 2)} | {ranks} | {_spread(effective, 1)} |")
+    return "\n".join(lines)
+
+
+def fast_and_plain():
+    """Spearman over 1,000 rows of supernets trained by the fast and by the plain path, seed by seed."""
+    lines = ["| | by loss | by accuracy |", "| --- | --- | --- |"]
+    for name in ("fast", "plain"):
+        found = [row["rankings"] for row in read("ranking", f"{name}.json")["rows"]]
+        cells = []
+        for kind in ("loss", "error"):
+            values = [one[kind]["spearman"]["value"] for one in found]
+            cells.append(f"{', '.join(f'{value:.3f}' for value in values)}: mean {fmean(values):.3f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def curves(budgets):
+    """Test errors of the search-efficiency curves at some of the budgets, a table for each size."""
+    record = read("curves", "curves.json")
+    found = []
+    for heading, *rows in curves_tables(record):
+        columns = [0, *(heading.index(str(budget)) for budget in budgets)]
+        lines = [[row[column] for column in columns] for row in (heading, ["---"] * len(heading), *rows)]
+        found.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(found)
 
 
 def one_run(name):

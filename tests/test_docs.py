@@ -156,7 +156,10 @@ CHECKS = {
         ("results", "minutes", lambda: tables.one_run("cifar10-nasbench201-minutes")),
         ("results", "beyond", tables.beyond),
         ("speed", "speed", tables.speed),
+        ("speed", "fast and plain", tables.fast_and_plain),
+        ("ranking", "ranking", tables.ranking),
         ("ranking", "estimators", tables.estimators),
+        ("compare", "curves", lambda: tables.curves((5, 10, 20, 50, 100))),
     ],
 )
 def test_a_pages_figures_are_those_of_the_records(page, name, made):
@@ -173,6 +176,11 @@ def test_a_picture_is_what_its_records_give(name):
     # A cell has the colours of the report's page, which may change without making the picture wrong.
     kept, made = (re.sub(r"<style>.*?</style>", "", text, flags=re.S) for text in (kept, made))
     assert kept == made, "draw it again: python docs/draw.py"
+
+
+def test_the_picture_of_the_curves_is_the_records():
+    kept = (DOCS / "pictures" / "curves.svg").read_text()
+    assert kept == (tables.RESULTS / "curves" / "curves.svg").read_text()
 
 
 def test_the_particles_of_the_picture_are_those_of_the_algorithm():

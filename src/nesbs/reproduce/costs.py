@@ -18,8 +18,8 @@ from nesbs.reproduce.spec import BEST_RESPONSE, Experiment, ScaleName
 MACHINE = "one NVIDIA H200, docs/speed.md"
 TRAINING_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "imagenet16-120": 151_700}
 # Milliseconds a step, by (space, cells, channels, batch), of supernets also by paths.
-MEMBER_STEP = {("nasbench201", 5, 16, 256): 9.31, ("darts", 20, 36, 96): 30.70}
-SUPERNET_STEP = {("nasbench201", 5, 16, 128, "one"): 3.43, ("darts", 8, 16, 128, "one"): 19.02}
+MEMBER_STEP = {("nasbench201", 5, 16, 256): 9.37, ("darts", 20, 36, 96): 29.14}
+SUPERNET_STEP = {("nasbench201", 5, 16, 128, "one"): 3.44, ("darts", 8, 16, 128, "one"): 8.97}
 # Of the posterior's fit by (space, estimator, batch): 68 s for the 117 steps of an epoch (cifar10-darts-paper).
 POSTERIOR_STEP = {("darts", "straight-through", 128): 68e3 / 117}
 # What the paper itself reports for the search, by the experiment that shows it.
