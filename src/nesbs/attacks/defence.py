@@ -20,6 +20,7 @@ from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.gradient import Model, held_still
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
+from nesbs.attacks.recorded import Recorded
 from nesbs.data import Dataset, Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError, did_you_mean
@@ -208,6 +209,7 @@ def attack_round(
         logits: Tensor = ensemble.members[source](images)
         return logits
 
+    model = Recorded(answer) if split.device.type == "cuda" else answer
     whole = source is None or len(ensemble.members) == 1  # whether the ensemble is what was attacked
     right: list[Tensor] = []  # of each batch (attacked before, attacked after, ensemble, each member; batch)
     sizes: list[Tensor] = []  # of each batch (L2, L∞; batch)
@@ -215,7 +217,7 @@ def attack_round(
         for number, index in enumerate(torch.arange(len(split), device=split.device).split(batch_size)):
             images, labels = split.pixels(index), split.labels[index]
             random = rng.generator(seed, "attack", attack.name, str(source), number, device=split.device)
-            perturbed = attack.perturb(answer, images, labels, generator=random)
+            perturbed = attack.perturb(model, images, labels, generator=random)
             with torch.no_grad():
                 before, after = answer(images).argmax(-1), answer(perturbed).argmax(-1)
                 logits = ensemble(perturbed)

@@ -1,0 +1,122 @@
+"""A network under attack, recorded: with few images a GPU would mostly wait for the host to launch the next kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nesbs.attacks.gradient import Model
+
+LARGEST, SMALLEST = 256, 16  # images of a recording: more keep a GPU busy by themselves
+BEFORE = 3  # calls of a size before it is recorded: recording takes as long as a few
+
+
+class Recorded:
+    """A network whose weights stay as they are, images (batch, …) to logits (batch, classes).
+
+    Batches are filled up to a power of two with what is left of earlier ones, so that few sizes are recorded: no image
+    may change the answer to another. On a CPU the same is computed without recording it.
+
+    >>> network = torch.nn.Linear(3, 2).requires_grad_(False)
+    >>> images = torch.rand(5, 3)
+    >>> torch.allclose(Recorded(network)(images), network(images))
+    True
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._sizes: dict[tuple[int, ...], _Size] = {}
+        self._calls: dict[tuple[int, ...], int] = {}
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """The network's logits, for the caller to keep; they pass gradients to the images."""
+        size = max(SMALLEST, 1 << (len(images) - 1).bit_length())
+        key = (size, *images.shape[1:])
+        self._calls[key] = self._calls.get(key, 0) + 1
+        if not 0 < len(images) <= LARGEST or self._calls[key] <= BEFORE:
+            return self._model(images)
+        if key not in self._sizes:
+            self._sizes[key] = _Size(self._model, images, size)
+        if not self._sizes[key].differentiable:  # nothing reaches the output
+            return self._model(images)
+        out: Tensor = _Replay.apply(images, self._sizes[key])
+        return out
+
+
+class _Size:
+    """The network at one batch size: logits and, from a slope at them, the slope at the images."""
+
+    def __init__(self, model: Model, example: Tensor, size: int) -> None:
+        self._model = model
+        self.calls = 0  # forward passes so far: what backward needs is that of the last
+        self._images = example.new_zeros(size, *example.shape[1:]).requires_grad_()
+        self._run_forward, self._run_backward = self._forward, self._backward
+        self._forward()
+        self._slope = torch.zeros_like(self._logits)
+        if example.device.type == "cuda" and self.differentiable:
+            self._record()
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the images reach the logits."""
+        return self._logits.requires_grad
+
+    @torch.enable_grad()
+    def _forward(self) -> None:
+        self._logits = self._model(self._images)
+
+    def _backward(self) -> None:
+        # The graph is kept: one forward pass may be asked for several slopes.
+        [self._back] = torch.autograd.grad(self._logits, self._images, self._slope, retain_graph=True)
+
+    def _record(self) -> None:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._forward()
+            self._backward()  # libraries choose their kernels
+        torch.cuda.synchronize()
+        forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(forward, stream=stream, capture_error_mode="thread_local"):
+            self._forward()
+        with torch.cuda.graph(backward, pool=forward.pool(), stream=stream, capture_error_mode="thread_local"):
+            self._backward()
+        self._run_forward, self._run_backward = forward.replay, backward.replay
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits, valid until the next call."""
+        self._images[: len(images)] = images
+        self._run_forward()
+        self.calls += 1
+        return self._logits.detach()[: len(images)]
+
+    @torch.no_grad()
+    def backward(self, slope: Tensor) -> Tensor:
+        """From a slope at the logits of the last forward pass that at its images, valid until the next call."""
+        self._slope.zero_()
+        self._slope[: len(slope)] = slope
+        self._run_backward()
+        return self._back[: len(slope)]
+
+
+class _Replay(torch.autograd.Function):
+    """What a recording computes, as an operation with a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, size: _Size) -> Tensor:
+        """Logits of one batch."""
+        out = size.forward(images).clone()
+        ctx.save_for_backward(images)
+        ctx.size, ctx.call = size, size.calls
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
+        """The slope at its images, whatever was asked in between."""
+        if ctx.call != ctx.size.calls:
+            ctx.size.forward(ctx.saved_tensors[0])
+            ctx.call = ctx.size.calls
+        return ctx.size.backward(slope).clone(), None
