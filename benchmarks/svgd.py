@@ -37,7 +37,7 @@ def measure(
 
     result = compare(
         f"SVGD-RD, {space.name}, {rounds} rounds × {deltas} δ, n={size}, L={steps}",
-        lambda: sample_svgd_rd(relaxation.log_density, start, delta=grid, steps=steps),
+        lambda: sample_svgd_rd(relaxation.log_density, start, delta=grid, steps=steps, record=True),
         loop,
         repeats=repeats,
     )

@@ -5,7 +5,10 @@ import torch
 
 from nesbs.data import load_dataset
 from nesbs.ensemble import MemberSettings, build_member, train_ensemble, train_member
+from nesbs.posterior import Posterior
+from nesbs.samplers import Relaxation, sample_svgd_rd
 from nesbs.spaces import darts, nasbench201, zoo
+from nesbs.supernet import SupernetSettings, build_supernet, predictor
 
 pytestmark = [
     pytest.mark.gpu,
@@ -104,3 +107,27 @@ def test_low_precision_with_channels_last_learns(split):
     _, exact = trained(space, architecture, split, **{**settings, "epochs": 8})
     assert losses[-1] < losses[0] - 0.5
     assert losses[-1] == pytest.approx(exact[-1], abs=0.25)
+
+
+@pytest.mark.parametrize("space", [nasbench201(), darts()], ids=["nasbench201", "darts"])
+def test_recorded_estimates_do_not_change_with_what_else_is_in_memory(space, split):
+    settings = SupernetSettings.of({"cells": 3, "channels": 16, "precision": "bfloat16"})
+    predict = predictor(build_supernet(space, split, settings, seed=0), split)
+    drawn = space.sample(4, generator=torch.Generator().manual_seed(0))
+    images = split.pixels(slice(0, 32))
+    before = predict(images, drawn).clone()
+    for size in range(64, 2**14, 64):  # whatever the recording has let go is overwritten
+        torch.full((size,), torch.nan, device="cuda")
+    assert torch.equal(predict(images, drawn), before)
+
+
+def test_recorded_particles_are_those_of_a_cpu():
+    space = nasbench201()
+    logits = torch.randn(Posterior(space).logits.shape, generator=torch.Generator().manual_seed(0))
+    found = []
+    for device in ("cpu", "cuda"):
+        relaxation = Relaxation(Posterior(space, logits).log_probabilities().to(device), variance=5)
+        start = torch.randn(3, 4, relaxation.dims, generator=torch.Generator().manual_seed(1)).to(device)
+        delta = torch.tensor([0.0, 0.5, 1.0], device=device)
+        found.append(sample_svgd_rd(relaxation.log_density, start, delta=delta, steps=200, record=True).cpu())
+    torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nesbs.attacks.gradient import Model
+from nesbs.training import recorded
 
 LARGEST, SMALLEST = 256, 16  # images of a recording: more keep a GPU busy by themselves
 BEFORE = 3  # calls of a size before it is recorded: recording takes as long as a few
@@ -52,7 +54,8 @@ class _Size:
         self._model = model
         self.calls = 0  # forward passes so far: what backward needs is that of the last
         self._images = example.new_zeros(size, *example.shape[1:]).requires_grad_()
-        self._run_forward, self._run_backward = self._forward, self._backward
+        self._run_forward: Callable[[], object] = self._forward
+        self._run_backward: Callable[[], object] = self._backward
         self._forward()
         self._slope = torch.zeros_like(self._logits)
         if example.device.type == "cuda" and self.differentiable:
@@ -72,18 +75,9 @@ class _Size:
         [self._back] = torch.autograd.grad(self._logits, self._images, self._slope, retain_graph=True)
 
     def _record(self) -> None:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._forward()
-            self._backward()  # libraries choose their kernels
-        torch.cuda.synchronize()
-        forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(forward, stream=stream, capture_error_mode="thread_local"):
-            self._forward()
-        with torch.cuda.graph(backward, pool=forward.pool(), stream=stream, capture_error_mode="thread_local"):
-            self._backward()
-        self._run_forward, self._run_backward = forward.replay, backward.replay
+        stream = torch.cuda.Stream()  # of both: gradients are computed where the logits were
+        self._run_forward, _, pool = recorded(self._forward, stream=stream)
+        self._run_backward, _, _ = recorded(self._backward, stream=stream, pool=pool)
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:

@@ -70,6 +70,7 @@ class SvgdRd:
                 step_size=self.step_size,
                 momentum=self.momentum,
                 bandwidth=self.bandwidth,
+                record=True,
             )
             choices = relaxation.decode(particles).tolist()
             return [tuple(space.architecture(row) for row in ensemble) for ensemble in choices]

@@ -15,6 +15,7 @@ from nesbs.spaces.operations import Partial
 from nesbs.spaces.pair_network import PairCell, PairNetwork
 from nesbs.spaces.sharing import BatchesApart
 from nesbs.supernet.pieces import Layout
+from nesbs.training import recorded
 
 Recorded = tuple[Tensor, Tensor, Tensor, Callable[[], object]]  # images, codes, logits, replay
 Choice = tuple[int, int, int, str]  # kind of cell, target, source, operation
@@ -108,15 +109,14 @@ class FusedNetwork(ABC):
 
     def _record(self, images: Tensor, codes: Tensor) -> Recorded:
         images, codes = images.clone(), codes.clone()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), torch.autocast("cuda", torch.bfloat16, enabled=self._lower):
-            self.logits(images, codes)  # compiles the kernels; libraries choose theirs
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                out = self.logits(images, codes).float()
-        return images, codes, out, graph.replay
+
+        def work() -> Tensor:
+            # Begun anew for the recording: what is rounded in here is kept no longer than this lasts.
+            with torch.autocast("cuda", torch.bfloat16, enabled=self._lower):
+                return self.logits(images, codes).float()
+
+        replay, out, _ = recorded(work)
+        return images, codes, out, replay
 
 
 def cells_of(network: PathNetwork) -> list[ChoiceCell]:

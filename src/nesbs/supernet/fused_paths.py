@@ -16,7 +16,7 @@ from nesbs.spaces import Architecture, PathNetwork
 from nesbs.supernet.fused import Choice, cells_of, choices, fused_network
 from nesbs.supernet.paths import Group
 from nesbs.supernet.pieces import Layout, Parameters
-from nesbs.training import Batch, TrainingSettings
+from nesbs.training import Batch, TrainingSettings, recorded
 
 
 class FusedPaths:
@@ -51,7 +51,10 @@ class FusedPaths:
         self._weight = torch.full((most,), 1 / most, device=device)
         self._used = torch.zeros(len(place), dtype=torch.bool, device=device)
         self._loss = torch.zeros((), device=device)
-        self._run = self._record() if device.type == "cuda" else self._work
+        self._run: Callable[[], object] = self._work
+        if device.type == "cuda":
+            with torch.no_grad():
+                self._run, _, _ = recorded(self._work, [self._parameters.values, self._parameters.momentum])
 
     def _rows(self, network: PathNetwork) -> tuple[list[Tensor], list[Tensor]]:
         """The weights of each cell's operations as one row that shares the parameters' memory; all leaves in order."""
@@ -125,20 +128,3 @@ class FusedPaths:
         self._parameters.gradients.copy_(torch.cat([self._layout.flat(gradient) for gradient in gradients]))
         self._parameters.update(self._used, self._settings, self._optimiser.param_groups[0]["lr"])
         self._loss.copy_(loss.detach())
-
-    @torch.no_grad()
-    def _record(self) -> Callable[[], object]:
-        ours = self._parameters
-        before = [ours.values.clone(), ours.momentum.clone()]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(2):
-                self._work()  # compiles the kernels; libraries choose theirs
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            self._work()
-        ours.values.copy_(before[0])
-        ours.momentum.copy_(before[1])
-        return graph.replay

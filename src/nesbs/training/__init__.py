@@ -1,6 +1,6 @@
 """The one training loop: optimiser, schedule, precision, checkpoints; supernet, members and rivals call it."""
 
-from nesbs.training.capture import Batch, CapturedStep
+from nesbs.training.capture import Batch, CapturedStep, recorded
 from nesbs.training.loop import Epoch, Loss, Step, Training, place, side_by_side, train, training
 from nesbs.training.schedule import cosine, learning_rate
 from nesbs.training.settings import TrainingSettings
@@ -16,6 +16,7 @@ __all__ = [
     "cosine",
     "learning_rate",
     "place",
+    "recorded",
     "side_by_side",
     "train",
     "training",

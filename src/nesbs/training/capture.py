@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+Made = TypeVar("Made")
 WARM_UP = 3  # steps before recording, so that libraries have chosen their kernels
 
 
@@ -27,6 +29,33 @@ class Batch:
     def tensors(self) -> list[Tensor]:
         """The tensors of the batch."""
         return [tensor for tensor in (self.images, self.labels, self.noise) if tensor is not None]
+
+
+def recorded(
+    work: Callable[[], Made],
+    state: Sequence[Tensor] = (),
+    *,
+    stream: torch.cuda.Stream | None = None,
+    pool: Any = None,
+) -> tuple[Callable[[], object], Made, Any]:
+    """Work on a GPU as a CUDA graph: what runs it again, what it made (in memory that every run writes), its pool.
+
+    The work is done once before, so that kernels are compiled and libraries have chosen theirs; `state`, which it
+    changes, is put back. Recordings that belong together share a stream and a pool of memory.
+    """
+    before = [tensor.detach().clone() for tensor in state]
+    stream = stream or torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+        made = work()
+    with torch.no_grad():
+        for tensor, value in zip(state, before, strict=True):
+            tensor.copy_(value)
+    return graph.replay, made, graph.pool()
 
 
 class CapturedStep:
