@@ -137,6 +137,7 @@ def measure(
         "settings": settings,
         "training_loss": supernet.losses[-1],
         "supernet_seconds": trained,
+        "estimates": {kind: [round(value, 4) for value in values.tolist()] for kind, values in found.items()},
         "rankings": {kind: rank(values, truth, singles).to_json() for kind, values in found.items()},
         "posteriors": posteriors,
     }

@@ -1,11 +1,13 @@
 """The pictures of these pages, drawn from records: `python docs/draw.py` writes `docs/pictures`.
 
 What a picture shows is in a JSON file; `PICTURES` says which. The particles of δ's picture are computed here
-and kept in `docs/pictures/delta.json`; the others show the demo of seed 0 (`results/demo/0`).
+and kept in `docs/pictures/delta.json`; `ranking.svg` shows what supernets estimated (`results/ranking`), the others
+the demo of seed 0 (`results/demo/0`).
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -22,6 +24,8 @@ from nesbs.report import draw_cells
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 DEMO = ROOT / "results" / "demo" / "0"
+RANKING = ROOT / "results" / "ranking" / "best.json"
+BENCHMARK = ROOT / "tests" / "nasbench201_sample.csv"
 WIDTH = 400  # of every picture: its text stays legible on a telephone
 INK, GREY, PALE, TEAL, ORANGE = "#1b2a2f", "#5c6b70", "#e3ecee", "#00796b", "#c24e00"
 DELTAS = (-1.0, 0.0, 1.0, 2.0)
@@ -263,12 +267,75 @@ def read(path: Path) -> dict[str, Any]:
     return value
 
 
+def depth(text: str) -> int:
+    """The most convolutions in a row between input and output of a NAS-Bench-201 cell; −1 where nothing arrives.
+
+    >>> depth("|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|avg_pool_3x3~2|")
+    2
+    """
+    space = nesbs.nasbench201()
+    longest = {0: 0}
+    for target, node in enumerate(space.live(space.parse(text))[0], start=1):
+        ways = [longest[source] + ("conv" in operation) for operation, source in node if source in longest]
+        if ways:
+            longest[target] = max(ways)
+    return longest.get(space.nodes - 1, -1)
+
+
+def estimated(record: dict[str, Any]) -> list[tuple[int, float, float]]:
+    """Of every row of the benchmark: depth, true accuracy, and the mean of what the supernets estimate, in per cent."""
+    with BENCHMARK.open() as opened:
+        rows = list(csv.DictReader(opened))
+    errors = zip(*(row["estimates"]["error"] for row in record["rows"]), strict=True)
+    return [
+        (depth(row["architecture"]), float(row["valid_acc_cifar10"]), 100 * (1 - sum(found) / len(found)))
+        for row, found in zip(rows, errors, strict=True)
+    ]
+
+
+def ranking(record: dict[str, Any]) -> str:
+    """Estimated against true accuracy of the better architectures, by how deep they are."""
+    low, high, left, top, side = (84.0, 74.0), (92.0, 83.0), 46, 20, 300
+    root = picture(
+        "Estimated against true accuracy. Where three convolutions follow one another the estimate is hardly higher "
+        "than where two do, the true accuracy is",
+        top + side + 78,
+    )
+
+    def place(truth: float, estimate: float) -> str:
+        x = left + (truth - low[0]) / (high[0] - low[0]) * (WIDTH - left - 14)
+        y = top + (high[1] - estimate) / (high[1] - low[1]) * side
+        return f"{x:.1f},{y:.1f}"
+
+    add(root, "path", d=f"M{left},{top}v{side}H{WIDTH - 14}", fill="none", stroke=INK)
+    for mark in range(84, 93, 2):
+        x = place(mark, low[1]).split(",")[0]
+        add(root, "text", str(mark), x=x, y=top + side + 18, text_anchor="middle")
+    for mark in range(74, 83, 2):
+        y = place(low[0], mark).split(",")[1]
+        add(root, "text", str(mark), x=left - 8, y=f"{float(y) + 5:g}", text_anchor="end")
+    middle = (left + WIDTH) / 2
+    add(root, "text", "true accuracy %", x=middle, y=top + side + 38, text_anchor="middle", style=f"fill:{GREY}")
+    add(root, "text", "estimated %", x=6, y=14, style=f"fill:{GREY}")
+    found = estimated(record)
+    for number, (deep, colour) in enumerate(((1, GREY), (2, TEAL), (3, ORANGE))):
+        inside = [(t, e) for d, t, e in found if d == deep and t >= low[0] and e >= low[1]]
+        dots = "".join(f"M{place(*point)}h0" for point in inside)
+        style = {"stroke": colour, "stroke_width": 3, "stroke_linecap": "round", "stroke_opacity": 0.6}
+        add(root, "path", d=dots, fill="none", **style)
+        x = left + number * 112
+        add(root, "circle", cx=x + 4, cy=top + side + 58, r=5, fill=colour)
+        add(root, "text", f"{deep} in a row", x=x + 14, y=top + side + 63)
+    return text_of(root)
+
+
 # The file of each picture, what draws it, and the records it is drawn from.
 PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
     "pipeline.svg": (pipeline, (DEMO / "record.json", DEMO / "selection.json")),
     "cell.svg": (cell, (DEMO / "selection.json",)),
     "posterior.svg": (heat_map, (DEMO / "posterior.json",)),
     "proposals.svg": (proposals, (DEMO / "selection.json",)),
+    "ranking.svg": (ranking, (RANKING,)),
     "delta.svg": (effect_of_delta, (FOLDER / "delta.json",)),
 }
 

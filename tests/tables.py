@@ -111,6 +111,16 @@ def ranking():
     return "\n".join(lines)
 
 
+def depths(found):
+    """True and estimated accuracy by depth, from (depth, true, estimated) of every row."""
+    lines = ["| convolutions in a row | architectures | true accuracy % | estimated % |", "| --- | --- | --- | --- |"]
+    for deep in (0, 1, 2, 3):
+        inside = [(true, estimate) for depth, true, estimate in found if depth == deep]
+        means = [fmean(values) for values in zip(*inside, strict=True)]
+        lines.append(f"| {deep} | {len(inside)} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+    return "\n".join(lines)
+
+
 def fast_and_plain():
     """Spearman over 1,000 rows of supernets trained by the fast and by the plain path, seed by seed."""
     lines = ["| | by loss | by accuracy |", "| --- | --- | --- |"]

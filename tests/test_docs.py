@@ -158,6 +158,7 @@ CHECKS = {
         ("speed", "speed", tables.speed),
         ("speed", "fast and plain", tables.fast_and_plain),
         ("ranking", "ranking", tables.ranking),
+        ("ranking", "depth", lambda: tables.depths(draw.estimated(draw.read(draw.RANKING)))),
         ("ranking", "estimators", tables.estimators),
         ("compare", "curves", lambda: tables.curves((5, 10, 20, 50, 100))),
     ],
