@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from benchmarks.timing import machine
 from nesbs import files, metrics
@@ -25,9 +26,9 @@ from nesbs.evaluation import mass, rank
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
-from nesbs.supernet import Estimator, Supernet, SupernetSettings, train_supernet
+from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, draw_groups
 from nesbs.supernet.train import supernet_training
-from nesbs.training import side_by_side
+from nesbs.training import Epoch, side_by_side
 
 BASE: dict[str, Any] = {
     "cells": 1,
@@ -66,6 +67,7 @@ LEVERS: dict[str, dict[str, Any]] = {
     "best, batch 64": {**BEST, "batch_size": 64},
     "best, decay 2e-3": {**BEST, "weight_decay": 2e-3},
     "best, refined": {**BEST, "refine": 60},
+    "best, averaged": {**BEST, "average": 10},
     "best, 32 channels": {**BEST, "channels": 32},
     "the paper's": {"paths": "one", "cells": 5, "epochs": 50, "batch_size": 128},
     "one path, fast": {"paths": "one"},
@@ -86,6 +88,31 @@ def estimates(
         errors += metrics.error(log_probs, estimator.split.labels).tolist()
         estimator.forget()
     return {"loss": np.array(losses), "error": np.array(errors)}
+
+
+def trained_supernet(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supernet:
+    """A supernet whose weights are the mean of those after each of the last `average` epochs."""
+    chosen = SupernetSettings.of(settings)
+    supernet = build_supernet(nasbench201(), data.search_train, chosen, seed=seed)
+    steps = steps_per_epoch(data.search_train, chosen.batch_size)
+    paths = [
+        draw_groups(nasbench201(), steps, seed=seed, epoch=epoch, skip_dead=chosen.skip_dead, paths=chosen.paths)
+        for epoch in range(chosen.epochs)
+    ]
+    kept = AveragedModel(supernet)
+
+    def collect(epoch: Epoch) -> None:
+        if epoch.number > chosen.epochs - average:
+            kept.update_parameters(supernet)
+
+    made = supernet_training(supernet, data.search_train, chosen, paths, seed=seed, on_epoch=collect)
+    [losses] = side_by_side([made])
+    if average > 1:
+        with torch.no_grad():
+            for ours, mean in zip(supernet.parameters(), kept.module.parameters(), strict=True):
+                ours.copy_(mean)
+    supernet.losses = losses
+    return supernet
 
 
 def refine(supernet: Supernet, data: Dataset, posterior: Posterior, *, seed: int, **settings: Any) -> None:
@@ -109,12 +136,11 @@ def measure(
     toy: bool,
 ) -> dict[str, Any]:
     """One lever with one seed: the ranking, and a posterior by each estimator."""
-    space = nasbench201()
     settings = {**BASE, **LEVERS[name], **({"epochs": 1, "channels": 4, "batch_size": 64} if toy else {})}
     fitted = {**POSTERIOR, **({"steps": 3, "batch_size": 20, "architectures": 2} if toy else {})}
     started = time.perf_counter()
-    shaping = {key: value for key, value in settings.items() if key != "refine"}
-    supernet = train_supernet(space, data.search_train, seed=seed, **shaping)
+    shaping = {key: value for key, value in settings.items() if key not in ("refine", "average")}
+    supernet = trained_supernet(data, seed=seed, average=settings.get("average", 1), **shaping)
     if "refine" in settings:
         again = fit_posterior(supernet, data.search_valid, seed=seed, **fitted)
         refine(supernet, data, again, seed=seed, **{**shaping, "epochs": 1 if toy else settings["refine"]})

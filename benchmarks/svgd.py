@@ -28,7 +28,7 @@ def measure(
     relaxation = Relaxation(posterior.log_probabilities().to(device), variance=len(space.operations))
     start = torch.randn(rounds * deltas, size, relaxation.dims, generator=random).to(device)
     grid = torch.linspace(-2, 1, deltas, device=device).repeat(rounds)
-    looped = min(rounds * deltas, 4)  # the loop is timed on a part and scaled up
+    looped = min(rounds * deltas, 2)  # the loop is timed on a part and scaled up
 
     def loop() -> list[torch.Tensor]:
         return [
