@@ -71,15 +71,12 @@ class Posterior:
 
     def activity(self) -> Tensor:
         """The probability that each variable plays a part, (variables,)."""
+        always = self.logits.new_ones(len(self.space.variables))
+        places, parents, calls = self.space.conditions
+        if not len(places):
+            return always
         probabilities = self.log_probabilities().exp()
-        parts = []
-        for variable in self.space.variables:
-            if variable.given is None:
-                parts.append(probabilities.new_ones(()))
-            else:
-                parent, choices = variable.given
-                parts.append(probabilities[parent, list(choices)].sum())
-        return torch.stack(parts)
+        return always.index_put((places,), (probabilities[parents] * calls).sum(-1))
 
     def entropies(self) -> Tensor:
         """The entropy of every variable on its own, (variables,), in nats."""

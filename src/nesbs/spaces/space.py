@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -106,6 +107,10 @@ class Space(ABC):
         return drawn[0] if count is None else drawn
 
     def __len__(self) -> int:
+        return self._count
+
+    @functools.cached_property
+    def _count(self) -> int:
         return math.prod(
             sum(
                 math.prod(len(self.variables[child].choices) for child in self.children(root, choice))
@@ -113,6 +118,19 @@ class Space(ABC):
             )
             for root in self._roots()
         )
+
+    @functools.cached_property
+    def conditions(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Variables that play a part only given another (count,), that other (count,), its choices (count, choices).
+
+        The choices are 1 where they call the variable up and 0 elsewhere.
+        """
+        given = [(i, *variable.given) for i, variable in enumerate(self.variables) if variable.given is not None]
+        choices = torch.zeros(len(given), max(len(variable.choices) for variable in self.variables))
+        for row, (_, _, calling) in zip(choices, given, strict=True):
+            row[list(calling)] = 1.0
+        places, parents = torch.tensor([(i, parent) for i, parent, _ in given], dtype=torch.int64).reshape(-1, 2).T
+        return places, parents, choices
 
     def __iter__(self) -> Iterator[Architecture]:
         """Every architecture once, in a fixed order; for small spaces."""
