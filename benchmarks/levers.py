@@ -10,6 +10,7 @@ and fits a posterior; the row says how well loss and accuracy rank, and where th
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,13 +62,16 @@ LEVERS: dict[str, dict[str, Any]] = {
     "plain images": {"crop": 0, "flip": False},
     "best": BEST,
     "best, 160 epochs": {**BEST, "epochs": 160},
+    "best, 300 epochs": {**BEST, "epochs": 300},
     "best, dense": {**BEST, "paths": "dense", "epochs": 50},
+    "best, dense, 200 epochs": {**BEST, "paths": "dense", "epochs": 200},
     "best, two cells, 100 epochs": {**BEST, "cells": 2, "epochs": 100},
     "best, three cells, 100 epochs": {**BEST, "cells": 3, "epochs": 100},
     "best, batch 64": {**BEST, "batch_size": 64},
     "best, decay 2e-3": {**BEST, "weight_decay": 2e-3},
     "best, refined": {**BEST, "refine": 60},
     "best, averaged": {**BEST, "average": 10},
+    "best, split": {**BEST, "split": 30},
     "best, 32 channels": {**BEST, "channels": 32},
     "the paper's": {"paths": "one", "cells": 5, "epochs": 50, "batch_size": 128},
     "one path, fast": {"paths": "one"},
@@ -115,14 +119,40 @@ def trained_supernet(data: Dataset, *, seed: int, average: int, **settings: Any)
     return supernet
 
 
-def refine(supernet: Supernet, data: Dataset, posterior: Posterior, *, seed: int, **settings: Any) -> None:
-    """Train on, one path a step, drawn from the posterior at twice its temperature: weights for what is likely good."""
+def train_on(supernet: Supernet, data: Dataset, posterior: Posterior, *, seed: int, **settings: Any) -> None:
+    """Train further at half the rate, one path a step, drawn from a posterior."""
     chosen = SupernetSettings.of({**settings, "paths": "one", "learning_rate": settings["learning_rate"] / 2})
     steps = steps_per_epoch(data.search_train, chosen.batch_size)
     random = torch.Generator().manual_seed(seed)
-    wide = posterior.tempered(2)
-    epochs = [[(path,) for path in wide.sample(steps, generator=random)] for _ in range(chosen.epochs)]
+    epochs = [[(path,) for path in posterior.sample(steps, generator=random)] for _ in range(chosen.epochs)]
     [supernet.losses] = side_by_side([supernet_training(supernet, data.search_train, chosen, epochs, seed=seed)])
+
+
+def split_estimates(
+    supernet: Supernet,
+    data: Dataset,
+    architectures: Sequence[Architecture],
+    *,
+    seed: int,
+    images: int,
+    batch: int,
+    **settings: Any,
+) -> dict[str, np.ndarray]:
+    """Estimates of several supernets, one for each operation from a cell's input to its output, trained on from one."""
+    space, edge = nasbench201(), 3
+    rows = space.encode_all(architectures)
+    found = {kind: np.empty(len(architectures)) for kind in ("loss", "error")}
+    for choice in range(len(space.operations)):
+        own, logits = copy.deepcopy(supernet), Posterior(space).logits.clone()
+        logits[edge, choice] = 100.0
+        train_on(own, data, Posterior(space, logits), seed=seed, **settings)
+        places = (rows[:, edge] == choice).nonzero()[:, 0].tolist()
+        if places:
+            for kind, values in estimates(
+                own, data, [architectures[place] for place in places], images=images, batch=batch
+            ).items():
+                found[kind][places] = values
+    return found
 
 
 def measure(
@@ -139,13 +169,18 @@ def measure(
     settings = {**BASE, **LEVERS[name], **({"epochs": 1, "channels": 4, "batch_size": 64} if toy else {})}
     fitted = {**POSTERIOR, **({"steps": 3, "batch_size": 20, "architectures": 2} if toy else {})}
     started = time.perf_counter()
-    shaping = {key: value for key, value in settings.items() if key not in ("refine", "average")}
+    shaping = {key: value for key, value in settings.items() if key not in ("refine", "average", "split")}
     supernet = trained_supernet(data, seed=seed, average=settings.get("average", 1), **shaping)
-    if "refine" in settings:
-        again = fit_posterior(supernet, data.search_valid, seed=seed, **fitted)
-        refine(supernet, data, again, seed=seed, **{**shaping, "epochs": 1 if toy else settings["refine"]})
+    if "refine" in settings:  # towards what is likely good
+        again = fit_posterior(supernet, data.search_valid, seed=seed, **fitted).tempered(2)
+        train_on(supernet, data, again, seed=seed, **{**shaping, "epochs": 1 if toy else settings["refine"]})
+    sizes = {"images": 5000, "batch": 50 if toy else 1000}
+    if "split" in settings:
+        more = {**shaping, "epochs": 1 if toy else settings["split"]}
+        found = split_estimates(supernet, data, architectures, seed=seed, **sizes, **more)
+    else:
+        found = estimates(supernet, data, architectures, **sizes)
     trained = time.perf_counter() - started
-    found = estimates(supernet, data, architectures, images=5000, batch=50 if toy else 1000)
     singles = [(place,) for place in range(len(architectures))]
     truth = 1 - accuracies / 100
     posteriors = {}
@@ -162,7 +197,7 @@ def measure(
         "seed": seed,
         "settings": settings,
         "training_loss": supernet.losses[-1],
-        "supernet_seconds": trained,
+        "seconds": trained,
         "estimates": {kind: [round(value, 4) for value in values.tolist()] for kind, values in found.items()},
         "rankings": {kind: rank(values, truth, singles).to_json() for kind, values in found.items()},
         "posteriors": posteriors,
@@ -202,7 +237,7 @@ def main(arguments: list[str] | None = None) -> None:
                 f"{one['expected']:<10.2f}{one['mode_rank']} of {one['architectures']}"
                 for one in row["posteriors"].values()
             )
-            print(f"{name + f' ({seed})':<34}{row['supernet_seconds']:>8.1f}  {figures}{judged}", flush=True)
+            print(f"{name + f' ({seed})':<34}{row['seconds']:>8.1f}  {figures}{judged}", flush=True)
             if chosen.json:  # what has been measured is kept, whatever comes
                 files.write_json(chosen.json, {"machine": machine(), "data": chosen.data, "rows": rows})
     print("Spearman over all / over the truly better half; accuracy expected under the posterior")
