@@ -31,12 +31,23 @@ def test_every_entry_has_its_size_and_says_what_it_was_held_against(name):
 
 
 def test_sizes_that_notes_speak_of():
+    assert round(size("nasnet-a", channels=32), 2) == 3.06
+    assert round(size("pnas", channels=48, cells=11), 2) == 4.27
     assert round(size("enas", classes=100), 2) == 3.92
+    assert round(size("snas-mild", channels=48, cells=14, stem="imagenet", classes=1000), 2) == 3.94
     for names, mean in (
         (["darts-minus", *(f"darts-minus-{n}" for n in range(1, 5))], 3.54),
         (["darts-minus-c100", *(f"darts-minus-c100-{n}" for n in range(1, 4))], 3.35),
     ):
         assert round(sum(zoo.entry(name).size for name in names) / len(names), 2) == mean
+
+
+def test_robnet_large_has_its_published_size():
+    # 33 cells alike and 64 channels, as its authors' configuration says; printed as 33.3 million in arXiv:2212.11005.
+    code = "1111111111011101101101010111"
+    with torch.device("meta"):
+        member = SPACE.network(SPACE.parse(f"robnet={[code] * 33}"), channels=64, cells=33)
+    assert round(parameters(member) / 1e6, 1) == 33.3
 
 
 def test_resnet_has_the_benchmarks_size():
