@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from benchmarks.timing import machine
@@ -41,6 +42,7 @@ BASE: dict[str, Any] = {
     "skip_dead": True,
     "precision": "auto",
 }
+TEMPERATURES = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.8]
 ESTIMATORS = ["leave-one-out", "straight-through"]
 POSTERIOR: dict[str, Any] = {"evidence": "auto", "steps": 500, "batch_size": 1000, "architectures": 16}
 BEST: dict[str, Any] = {"batch_size": 128, "weight_decay": 1e-3}  # the recipe's
@@ -82,16 +84,28 @@ LEVERS: dict[str, dict[str, Any]] = {
 def estimates(
     supernet: Supernet, data: Dataset, architectures: Sequence[Architecture], *, images: int, batch: int
 ) -> dict[str, np.ndarray]:
-    """Losses and errors (architectures,) on the first of the images held out."""
+    """What architectures are judged by, each (architectures,), on the first of the images held out."""
     index = torch.arange(min(images, len(data.search_valid)), device=data.search_valid.device)
     estimator = Estimator(supernet, data.search_valid.subset(index).compact(), batch_size=batch)
-    losses, errors = [], []
+    kinds: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "loss": metrics.nll,
+        "error": metrics.error,
+        "brier": metrics.brier,
+        "calibrated": calibrated,
+    }
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
     for start in range(0, len(architectures), 64):
         log_probs = estimator.log_probs(architectures[start : start + 64])
-        losses += metrics.nll(log_probs, estimator.split.labels).tolist()
-        errors += metrics.error(log_probs, estimator.split.labels).tolist()
+        for kind, score in kinds.items():
+            found[kind] += score(log_probs, estimator.split.labels).tolist()
         estimator.forget()
-    return {"loss": np.array(losses), "error": np.array(errors)}
+    return {kind: np.array(values) for kind, values in found.items()}
+
+
+def calibrated(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """The loss at the best of several temperatures, each architecture at its own, (architectures,)."""
+    at = [metrics.nll((log_probs / heat).log_softmax(-1), labels) for heat in TEMPERATURES]
+    return torch.stack([torch.as_tensor(values) for values in at]).amin(0)
 
 
 def trained_supernet(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supernet:
@@ -141,7 +155,7 @@ def split_estimates(
     """Estimates of several supernets, one for each operation from a cell's input to its output, trained on from one."""
     space, edge = nasbench201(), 3
     rows = space.encode_all(architectures)
-    found = {kind: np.empty(len(architectures)) for kind in ("loss", "error")}
+    found: dict[str, np.ndarray] = {}
     for choice in range(len(space.operations)):
         own, logits = copy.deepcopy(supernet), Posterior(space).logits.clone()
         logits[edge, choice] = 100.0
@@ -151,7 +165,7 @@ def split_estimates(
             for kind, values in estimates(
                 own, data, [architectures[place] for place in places], images=images, batch=batch
             ).items():
-                found[kind][places] = values
+                found.setdefault(kind, np.empty(len(architectures)))[places] = values
     return found
 
 
@@ -224,14 +238,16 @@ def main(arguments: list[str] | None = None) -> None:
     data = load_dataset(chosen.data, **more).to(device)
     texts, accuracies = read_table(chosen.table, chosen.column)
     architectures = [nasbench201().parse(text) for text in texts[: chosen.rows]]
-    print(f"{'':<34}{'seconds':>8}  {'by loss':<14}{'by accuracy':<14}{'expected':<10}{'rank of the mode'}")
+    print(
+        f"{'':<34}{'seconds':>8}  {'by loss':<14}{'by accuracy':<14}{'by Brier':<14}{'calibrated':<14}{'expected':<10}{'rank of the mode'}"
+    )
     rows = []
     for seed in chosen.seeds:
         for name in chosen.only:
             truth = np.array(accuracies[: chosen.rows])
             row = measure(name, data, architectures, truth, seed=seed, estimators=chosen.estimators, toy=chosen.toy)
             rows.append(row)
-            ranks = [row["rankings"][kind] for kind in ("loss", "error")]
+            ranks = list(row["rankings"].values())
             figures = "".join(f"{r['spearman']['value']:.3f}/{r['better_half']:.3f}  ".ljust(14) for r in ranks)
             judged = "; ".join(
                 f"{one['expected']:<10.2f}{one['mode_rank']} of {one['architectures']}"
