@@ -3,6 +3,7 @@
 import csv
 
 import pytest
+from scipy.stats import spearmanr
 from test_cli import call
 from test_runs import tiny
 
@@ -68,6 +69,22 @@ def test_truth_is_read_from_a_table(run, tmp_path):
     expected = sum(p * accuracy for p, (_, accuracy) in zip(weights, rows, strict=True))
     assert found["mass"]["expected"] == pytest.approx(expected, rel=1e-4)
     assert found["mass"]["uniform"] == 63.0
+
+
+def test_under_label_noise_the_evidence_is_ranked_too(tmp_path, capsys):
+    work = tiny(tmp_path / "run", changes=["posterior.noise=0.3"])
+    work.selection()
+    table = tmp_path / "table.csv"
+    rows = [(str(a), 50 + i) for i, a in enumerate(toy_edges())]
+    with table.open("w", newline="") as opened:
+        csv.writer(opened).writerows([("architecture", "accuracy"), *rows])
+    assert call("quality", work.folder, "--table", table, "--column", "accuracy") == 0
+    assert "evidence, 27 alone" in capsys.readouterr().out
+    estimator = nesbs.Estimator(work.supernet(), work.data.search_valid, batch_size=work.recipe.search.batch_size)
+    losses = nesbs.metrics.nll(estimator.log_probs(list(toy_edges())), estimator.split.labels, noise=0.3)
+    expected = spearmanr(-losses, [accuracy for _, accuracy in rows]).statistic
+    found = files.read_json(work.folder / "quality.json")["table"]["rankings"]["evidence"]
+    assert found[0]["spearman"]["value"] == pytest.approx(expected)
 
 
 def test_an_untrained_supernet_is_found_out(tmp_path):

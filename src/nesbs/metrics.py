@@ -57,13 +57,21 @@ def top_k_error(log_probs: Tensor, labels: Tensor, k: int = 5) -> Tensor:
     return (rank >= k).double().mean(-1)
 
 
-def nll(log_probs: Tensor, labels: Tensor) -> Tensor:
+def nll(log_probs: Tensor, labels: Tensor, *, noise: float = 0.0) -> Tensor:
     """Mean negative log-probability of the label.
+
+    With `noise` a share of the labels is taken for random, so that no single image can cost much:
+    −log((1 − noise) p + noise / classes).
 
     >>> nll(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([0]))
     tensor(0.6931, dtype=torch.float64)
+    >>> nll(torch.tensor([[1e-9, 1.0]]).log(), torch.tensor([0]), noise=0.2)  # −log 0.1
+    tensor(2.3026, dtype=torch.float64)
     """
-    return -_of_label(log_probs, labels).double().mean(-1)
+    of_label = _of_label(log_probs, labels).double()
+    if noise > 0:
+        of_label = torch.log((1 - noise) * of_label.exp() + noise / log_probs.shape[-1])
+    return -of_label.mean(-1)
 
 
 def brier(log_probs: Tensor, labels: Tensor) -> Tensor:

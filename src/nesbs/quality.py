@@ -109,15 +109,18 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
     true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)
     sizes = settings.sizes or [size for size in SIZES if size <= len(architectures) - 2]
     sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
-    rankings: dict[str, list[dict[str, Any]]] = {"loss": [], "error": []}
+    noise = run.recipe.posterior.noise
+    rankings: dict[str, list[dict[str, Any]]] = {}
     points: dict[str, list[list[float]]] = {}
     for size, groups in sets.items():
-        guess = _both(estimated[picked], estimator.split.labels, groups)
-        truth = _both(true, test.labels, groups)
-        for kind, found in rankings.items():
-            found.append(rank(guess[kind], truth[kind], groups, share=settings.share).to_json())
+        guess = _judged(estimated[picked], estimator.split.labels, groups, noise=noise)
+        truth = _judged(true, test.labels, groups, noise=noise)
+        for kind in guess:
+            found = rank(guess[kind], truth[kind], groups, share=settings.share).to_json()
+            rankings.setdefault(kind, []).append(found)
         points[str(size)] = [list(pair) for pair in zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True)]
-    alone, own = _both(estimated[picked], estimator.split.labels), _both(true, test.labels)
+    alone = _judged(estimated[picked], estimator.split.labels, noise=noise)
+    own = _judged(true, test.labels, noise=noise)
     return {
         "truth": {"kind": "trained", "epochs": epochs, "images": len(run.data.train), "measured_on": len(test)},
         "share": settings.share,
@@ -139,22 +142,23 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
             raise NesbsError(f"{settings.table}, line {row}: {error}") from None
     with run.stage("quality table", len(architectures), fresh=True) as stage:
         singles = [(place,) for place in range(len(architectures))]
-        alone: dict[str, np.ndarray] = {"loss": np.empty(0), "error": np.empty(0)}
+        parts = []
         for start in range(0, len(architectures), 50):
-            part = _both(estimator.log_probs(architectures[start : start + 50]), estimator.split.labels)
-            alone = {kind: np.concatenate([alone[kind], part[kind]]) for kind in alone}
+            log_probs = estimator.log_probs(architectures[start : start + 50])
+            parts.append(_judged(log_probs, estimator.split.labels, noise=run.recipe.posterior.noise))
             estimator.forget()
             stage.advance(min(start + 50, len(architectures)), "architectures estimated")
+        alone = {kind: np.concatenate([part[kind] for part in parts]) for kind in parts[0]}
         errors = 1 - np.array(accuracies) / 100
         rankings = {kind: [rank(alone[kind], errors, singles, share=settings.share).to_json()] for kind in alone}
-        log_probs = run.posterior().log_prob(architectures).double().numpy()
+        log_p = run.posterior().log_prob(architectures).double().numpy()
     return {
         "truth": {"kind": "table", "file": Path(str(settings.table)).name, "column": settings.column},
         "share": settings.share,
         "rankings": rankings,
         "points": {"1": [list(pair) for pair in zip(alone["loss"].tolist(), errors.tolist(), strict=True)]},
         "architectures": _listed(architectures, alone, None, errors),
-        "mass": mass(log_probs, np.array(accuracies)).to_json(),
+        "mass": mass(log_p, np.array(accuracies)).to_json(),
         "verdict": _verdict(alone, errors, settings, run.data.test.classes),
     }
 
@@ -181,16 +185,24 @@ def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
     return texts, accuracies
 
 
-def _both(log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None) -> dict[str, np.ndarray]:
-    """Losses and errors of ensembles from their members' log-probabilities (members, images, classes)."""
+def _judged(
+    log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None, *, noise: float
+) -> dict[str, np.ndarray]:
+    """Losses and errors of ensembles from their members' log-probabilities (members, images, classes).
+
+    With `noise` also the loss under label noise, which is the evidence that the posterior is fitted to.
+    """
     if groups is None:
         groups = [(place,) for place in range(len(log_probs))]
     members = torch.tensor([list(group) for group in groups], device=log_probs.device)
-    errors = [metrics.error(metrics.average(log_probs[list(group)]), labels) for group in groups]
-    return {
-        "loss": ensemble_losses(log_probs, labels, members).cpu().double().numpy(),
-        "error": torch.stack(errors).cpu().double().numpy(),
+    together = [metrics.average(log_probs[list(group)]) for group in groups]
+    found = {
+        "loss": ensemble_losses(log_probs, labels, members),
+        "error": torch.stack([metrics.error(one, labels) for one in together]),
     }
+    if noise > 0:
+        found["evidence"] = torch.stack([metrics.nll(one, labels, noise=noise) for one in together])
+    return {kind: values.cpu().double().numpy() for kind, values in found.items()}
 
 
 def _listed(
@@ -213,5 +225,5 @@ def _listed(
 
 def _verdict(alone: dict[str, np.ndarray], true: np.ndarray, settings: QualitySettings, classes: int) -> str:
     singles = [(place,) for place in range(len(true))]
-    ranking = rank(alone["loss"], true, singles, share=settings.share)
+    ranking = rank(alone.get("evidence", alone["loss"]), true, singles, share=settings.share)
     return verdict(ranking, loss=float(np.median(alone["loss"])), classes=classes)

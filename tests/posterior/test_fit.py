@@ -274,6 +274,23 @@ def test_fitting_to_a_supernet(make, estimator, noise):
     assert all(parameter.requires_grad and parameter.grad is None for parameter in supernet.parameters())
 
 
+def test_label_noise_bounds_what_one_image_can_cost(noise, monkeypatch):
+    supernet = train_supernet(toy_edges(), noise.search_train, epochs=1, channels=2, batch_size=16)
+    split, asked = noise.search_valid, list(toy_edges())[-3:]
+    heard = {}
+
+    def listen(log_likelihood, count):
+        heard["values"] = log_likelihood(asked, 0)
+        return leave_one_out(log_likelihood, count)
+
+    monkeypatch.setattr("nesbs.posterior.fit.leave_one_out", listen)
+    fit_posterior(supernet, split, steps=1, batch_size=len(split), noise=0.4)  # one batch of all images
+    with torch.no_grad():
+        p = [supernet(split.pixels(), path).softmax(-1)[torch.arange(len(split)), split.labels] for path in asked]
+    expected = [torch.log(0.6 * one.double() + 0.4 / split.classes).mean() for one in p]
+    assert heard["values"].tolist() == pytest.approx([float(value) for value in expected], rel=1e-4)
+
+
 def test_straight_through_refuses_learned_offsets_where_paths_can_die(noise):
     supernet = train_supernet(toy_edges(), noise.search_train, epochs=1, channels=2, batch_size=16, affine=True)
     with pytest.raises(NesbsError, match="straight-through needs supernet.affine=false on space toy-edges"):

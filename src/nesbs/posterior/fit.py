@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from nesbs import rng
+from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.errors import NesbsError
 from nesbs.posterior.categorical import Posterior
@@ -40,6 +40,12 @@ class PosteriorSettings(Settings):
         100.0, description="observations the mean log-likelihood counts for; auto: what `entropy` asks for"
     )
     entropy: float = Field(0.5, gt=0, lt=1, description="of evidence=auto: share of the uniform prior's entropy")
+    noise: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of labels the likelihood takes for random, so that no image decides; paper: 0",
+    )
     steps: int = Field(700, ge=1)
     batch_size: int = Field(500, ge=2)
     architectures: int = Field(4, ge=2, description="drawn a step by leave-one-out")
@@ -202,11 +208,12 @@ def fit_posterior(
     def log_likelihood(architectures: Sequence[Architecture], step: int) -> Tensor:
         images, labels = batch(step)
         logits = predict(images, architectures)
-        return torch.stack([-F.cross_entropy(one, labels) for one in logits]).cpu()
+        return -metrics.nll(logits.log_softmax(-1), labels, noise=chosen.noise).cpu()
 
     def relaxed(gates: Tensor, step: int) -> Tensor:
         images, labels = batch(step)
-        return -F.cross_entropy(supernet.mixture(images, gates.to(split.device)), labels).cpu()
+        logits = supernet.mixture(images, gates.to(split.device))
+        return -metrics.nll(logits.log_softmax(-1), labels, noise=chosen.noise).float().cpu()
 
     supernet.eval()
     surrogate = (

@@ -7,6 +7,8 @@ from typing import Any
 from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
 
+KINDS = ("loss", "error", "evidence")  # what estimates are ranked by; the last where the likelihood has label noise
+
 
 def quality(record: Record) -> list[dict[str, Any]]:
     """What `quality.json` says, for the page: an entry for each kind of truth that was compared with."""
@@ -20,7 +22,7 @@ def _entry(record: Record) -> dict[str, Any]:
         "truth": truth_in_words(truth),
         "count": len(sequence(record.get("architectures"))),
         "share": record.get("share"),
-        "rows": [row for kind in ("loss", "error") for row in _rows(record, kind)],
+        "rows": [row for kind in KINDS for row in _rows(record, kind)],
         "scatter": scatter(record),
         "mass": mapping(record.get("mass")) or None,
     }
@@ -58,7 +60,7 @@ def quality_as_text(record: Record) -> str:
         f"truth: {truth_in_words(mapping(record.get('truth')))}",
         f"{'estimate, ensembles':<28}{'Spearman':>22}{'Pearson':>22}{'Agreement':>22}{'better half':>13}",
     ]
-    for row in [row for kind in ("loss", "error") for row in _rows(record, kind)]:
+    for row in [row for kind in KINDS for row in _rows(record, kind)]:
         cells = [f"{_said(row[name]):>22}" for name in ("spearman", "pearson", "agreement")]
         half = words.decimal(row["better_half"], 2)
         lines.append(f"{row['name']:<28}{''.join(cells)}{half:>13}")
