@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -171,6 +172,7 @@ def measure(
     *,
     seed: int,
     estimators: Sequence[str],
+    noises: Sequence[float],
     toy: bool,
 ) -> dict[str, Any]:
     """One lever with one seed: the ranking, and a posterior by each estimator."""
@@ -192,10 +194,10 @@ def measure(
     singles = [(place,) for place in range(len(architectures))]
     truth = 1 - accuracies / 100
     posteriors = {}
-    for estimator in estimators:
+    for estimator, noise in itertools.product(estimators, noises):
         started = time.perf_counter()
-        posterior = fit_posterior(supernet, data.search_valid, seed=seed, estimator=estimator, **fitted)
-        posteriors[estimator] = {
+        posterior = fit_posterior(supernet, data.search_valid, seed=seed, estimator=estimator, noise=noise, **fitted)
+        posteriors[f"{estimator}, noise {noise:g}" if noise else estimator] = {
             "seconds": time.perf_counter() - started,
             **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
             "mode": str(posterior.mode()),
@@ -223,6 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--estimators", nargs="*", choices=ESTIMATORS, default=["leave-one-out"], help="of the posterior"
     )
+    parser.add_argument("--noises", nargs="*", type=float, default=[0.0], help="of labels, in its likelihood")
     parser.add_argument("--rows", type=int, help="so many of the table's rows, the first")
     parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -238,7 +241,8 @@ def main(arguments: list[str] | None = None) -> None:
     for seed in chosen.seeds:
         for name in chosen.only:
             truth = np.array(accuracies[: chosen.rows])
-            row = measure(name, data, architectures, truth, seed=seed, estimators=chosen.estimators, toy=chosen.toy)
+            how = {"estimators": chosen.estimators, "noises": chosen.noises, "toy": chosen.toy}
+            row = measure(name, data, architectures, truth, seed=seed, **how)
             rows.append(row)
             ranks = list(row["rankings"].values())
             figures = "".join(f"{r['spearman']['value']:.3f}/{r['better_half']:.3f}  ".ljust(14) for r in ranks)
