@@ -30,8 +30,8 @@ from nesbs.evaluation import mass, rank
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
-from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, draw_groups
-from nesbs.supernet.train import supernet_training
+from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
+from nesbs.supernet.train import draw_epochs, supernet_training
 from nesbs.training import Epoch, side_by_side
 
 BASE: dict[str, Any] = {
@@ -44,6 +44,7 @@ BASE: dict[str, Any] = {
     "skip_dead": True,
     "precision": "auto",
 }
+SPLIT = 3  # the edge from a cell's input to its output
 ESTIMATORS = ["leave-one-out", "straight-through"]
 POSTERIOR: dict[str, Any] = {"evidence": "auto", "steps": 500, "batch_size": 1000, "architectures": 16}
 BEST: dict[str, Any] = {"batch_size": 128, "weight_decay": 1e-3}  # the recipe's
@@ -103,27 +104,20 @@ def estimates(
     return {kind: np.array(values) for kind, values in found.items()}
 
 
-def trained_supernet(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supernet:
+def averaged(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supernet:
     """A supernet whose weights are the mean of those after each of the last `average` epochs."""
     chosen = SupernetSettings.of(settings)
     supernet = build_supernet(nasbench201(), data.search_train, chosen, seed=seed)
-    steps = steps_per_epoch(data.search_train, chosen.batch_size)
-    paths = [
-        draw_groups(nasbench201(), steps, seed=seed, epoch=epoch, skip_dead=chosen.skip_dead, paths=chosen.paths)
-        for epoch in range(chosen.epochs)
-    ]
-    kept = AveragedModel(supernet)
+    paths = draw_epochs(nasbench201(), data.search_train, chosen, seed=seed)
+    mean = AveragedModel(supernet)
 
     def collect(epoch: Epoch) -> None:
         if epoch.number > chosen.epochs - average:
-            kept.update_parameters(supernet)
+            mean.update_parameters(supernet)
 
     made = supernet_training(supernet, data.search_train, chosen, paths, seed=seed, on_epoch=collect)
     [losses] = side_by_side([made])
-    if average > 1:
-        with torch.no_grad():
-            for ours, mean in zip(supernet.parameters(), kept.module.parameters(), strict=True):
-                ours.copy_(mean)
+    supernet.load_state_dict(mean.module.state_dict())
     supernet.losses = losses
     return supernet
 
@@ -137,29 +131,28 @@ def train_on(supernet: Supernet, data: Dataset, posterior: Posterior, *, seed: i
     [supernet.losses] = side_by_side([supernet_training(supernet, data.search_train, chosen, epochs, seed=seed)])
 
 
+def split(supernet: Supernet, data: Dataset, *, seed: int, **settings: Any) -> list[Supernet]:
+    """A supernet for each operation on one edge, from a cell's input to its output, all trained on from one."""
+    found = []
+    for choice in range(len(supernet.space.operations)):
+        own, logits = copy.deepcopy(supernet), Posterior(supernet.space).logits.clone()
+        logits[SPLIT, choice] = 100.0  # this operation alone, the other edges uniform
+        train_on(own, data, Posterior(supernet.space, logits), seed=seed, **settings)
+        found.append(own)
+    return found
+
+
 def split_estimates(
-    supernet: Supernet,
-    data: Dataset,
-    architectures: Sequence[Architecture],
-    *,
-    seed: int,
-    images: int,
-    batch: int,
-    **settings: Any,
+    supernets: Sequence[Supernet], data: Dataset, architectures: Sequence[Architecture], **sizes: int
 ) -> dict[str, np.ndarray]:
-    """Estimates of several supernets, one for each operation from a cell's input to its output, trained on from one."""
-    space, edge = nasbench201(), 3
-    rows = space.encode_all(architectures)
+    """Estimates of architectures, each by the supernet of its own operation."""
+    choices = nasbench201().encode_all(architectures)[:, SPLIT]
     found: dict[str, np.ndarray] = {}
-    for choice in range(len(space.operations)):
-        own, logits = copy.deepcopy(supernet), Posterior(space).logits.clone()
-        logits[edge, choice] = 100.0
-        train_on(own, data, Posterior(space, logits), seed=seed, **settings)
-        places = (rows[:, edge] == choice).nonzero()[:, 0].tolist()
+    for choice, supernet in enumerate(supernets):
+        places = (choices == choice).nonzero()[:, 0].tolist()
         if places:
-            for kind, values in estimates(
-                own, data, [architectures[place] for place in places], images=images, batch=batch
-            ).items():
+            own = estimates(supernet, data, [architectures[place] for place in places], **sizes)
+            for kind, values in own.items():
                 found.setdefault(kind, np.empty(len(architectures)))[places] = values
     return found
 
@@ -180,17 +173,23 @@ def measure(
     fitted = {**POSTERIOR, **({"steps": 3, "batch_size": 20, "architectures": 2} if toy else {})}
     started = time.perf_counter()
     shaping = {key: value for key, value in settings.items() if key not in ("refine", "average", "split")}
-    supernet = trained_supernet(data, seed=seed, average=settings.get("average", 1), **shaping)
+    if "average" in settings:
+        supernet = averaged(data, seed=seed, average=settings["average"], **shaping)
+    else:
+        supernet = train_supernet(nasbench201(), data.search_train, seed=seed, **shaping)
     if "refine" in settings:  # towards what is likely good
         again = fit_posterior(supernet, data.search_valid, seed=seed, **fitted).tempered(2)
         train_on(supernet, data, again, seed=seed, **{**shaping, "epochs": 1 if toy else settings["refine"]})
-    sizes = {"images": 5000, "batch": 50 if toy else 1000}
+    several = []
     if "split" in settings:
-        more = {**shaping, "epochs": 1 if toy else settings["split"]}
-        found = split_estimates(supernet, data, architectures, seed=seed, **sizes, **more)
-    else:
-        found = estimates(supernet, data, architectures, **sizes)
+        several = split(supernet, data, seed=seed, **{**shaping, "epochs": 1 if toy else settings["split"]})
     trained = time.perf_counter() - started
+    sizes = {"images": 5000, "batch": 50 if toy else 1000}
+    found = (
+        split_estimates(several, data, architectures, **sizes)
+        if several
+        else estimates(supernet, data, architectures, **sizes)
+    )
     singles = [(place,) for place in range(len(architectures))]
     truth = 1 - accuracies / 100
     posteriors = {}
@@ -207,7 +206,7 @@ def measure(
         "seed": seed,
         "settings": settings,
         "training_loss": supernet.losses[-1],
-        "seconds": trained,
+        "supernet_seconds": trained,
         "estimates": {kind: [round(value, 4) for value in values.tolist()] for kind, values in found.items()},
         "rankings": {kind: rank(values, truth, singles).to_json() for kind, values in found.items()},
         "posteriors": posteriors,
@@ -250,7 +249,7 @@ def main(arguments: list[str] | None = None) -> None:
                 f"{one['expected']:<10.2f}{one['mode_rank']} of {one['architectures']}"
                 for one in row["posteriors"].values()
             )
-            print(f"{name + f' ({seed})':<34}{row['seconds']:>8.1f}  {figures}{judged}", flush=True)
+            print(f"{name + f' ({seed})':<34}{row['supernet_seconds']:>8.1f}  {figures}{judged}", flush=True)
             if chosen.json:  # what has been measured is kept, whatever comes
                 files.write_json(chosen.json, {"machine": machine(), "data": chosen.data, "rows": rows})
     print("Spearman over all / over the truly better half; accuracy expected under the posterior")

@@ -108,16 +108,20 @@ def train_supernet(
     """
     chosen = SupernetSettings.of(settings)
     supernet = build_supernet(space, split, chosen, seed=seed)
-    # Drawn ahead: the draws of an epoch depend on seed and epoch alone.
-    steps = steps_per_epoch(split, chosen.batch_size)
-    paths = [
-        draw_groups(space, steps, seed=seed, epoch=epoch, skip_dead=chosen.skip_dead, paths=chosen.paths)
-        for epoch in range(chosen.epochs)
-    ]
+    paths = draw_epochs(space, split, chosen, seed=seed)
     trained = supernet_training(supernet, split, chosen, paths, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
     [supernet.losses] = side_by_side([trained])
     supernet.updates = count_updates(space, [path for epoch in paths for group in epoch for path in group])
     return supernet
+
+
+def draw_epochs(space: Space, split: Split, settings: SupernetSettings, *, seed: int) -> list[list[Group]]:
+    """The architectures of every step of every epoch, drawn ahead; an epoch's depend on seed and epoch alone."""
+    steps = steps_per_epoch(split, settings.batch_size)
+    return [
+        draw_groups(space, steps, seed=seed, epoch=epoch, skip_dead=settings.skip_dead, paths=settings.paths)
+        for epoch in range(settings.epochs)
+    ]
 
 
 def supernet_training(
