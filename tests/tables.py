@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import operator
+import re
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -143,6 +146,18 @@ def curves(budgets):
         lines = [[row[column] for column in columns] for row in (heading, ["---"] * len(heading), *rows)]
         found.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(found)
+
+
+def differences(size, budget):
+    """How many of their operations two members differ in, by method, in per cent: means over pairs and seeds."""
+    found = {}
+    for point in read("curves", "curves.json")["points"]:
+        if (point["size"], point["budget"]) == (size, budget):
+            members = [[re.findall(r"(\w+)~", text) for text in seed["architectures"]] for seed in point["seeds"]]
+            pairs = [pair for ensemble in members for pair in combinations(ensemble, 2)]
+            if pairs:  # a single network has none
+                found[point["method"]] = 100 * fmean(fmean(map(operator.ne, *pair)) for pair in pairs)
+    return found
 
 
 def one_run(name):

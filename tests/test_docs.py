@@ -7,6 +7,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import tables
 import torch
 from documents import ROOT, at_toy_size, check_mention, code, commands, folder_of_images, mentions, run_command, table
 from samplers import test_ensembles
+from scipy.stats import spearmanr
 from spaces import test_contract
 
 from nesbs.cli import app
@@ -168,7 +170,7 @@ def test_a_pages_figures_are_those_of_the_records(page, name, made):
 
 
 def test_the_results_page_has_the_means_of_the_demo():
-    assert tables.demo_in_words() in PAGES["results"].replace("\n", " ")
+    assert tables.demo_in_words() in words("results")
 
 
 @pytest.mark.parametrize("name", draw.PICTURES)
@@ -177,6 +179,47 @@ def test_a_picture_is_what_its_records_give(name):
     # A cell has the colours of the report's page, which may change without making the picture wrong.
     kept, made = (re.sub(r"<style>.*?</style>", "", text, flags=re.S) for text in (kept, made))
     assert kept == made, "draw it again: python docs/draw.py"
+
+
+def words(page):
+    return PAGES[page].replace("\n", " ")
+
+
+def test_how_much_members_differ_is_the_curves_record():
+    three, five = (tables.differences(size, 100) for size in (3, 5))
+    assert f"differ in {three['nesbs']:.0f} % (of three) or {five['nesbs']:.0f} % (of five)" in words("compare")
+    assert {round(found["nes-rs"]) for found in (three, five)} <= {80, 81}
+    assert "two that NES-RS chose in 80 to 81 %" in words("compare")
+
+
+def test_the_seconds_of_whole_searches_are_those_of_the_records():
+    [whole] = tables.read("benchmarks", "h200-whole.json")["rows"]
+    stages = {name: f"{seconds:.0f}" for name, seconds in whole["stages"].items()}
+    judging = whole["stages"]["selection"] + whole["stages"]["selection by Monte Carlo"]
+    said = words("speed")
+    assert f"{whole['seconds']:.0f} s, of which the supernet took {stages['supernet']}" in said
+    assert f"the posterior {stages['posterior']}, and judging" in said
+    assert f"both samplers {judging:.0f}." in said
+    darts = tables.read("cifar10-darts", "record.json")["stages"]["supernet"]["seconds"]
+    assert f"its supernet took {darts:.0f} s" in said
+    steps = {row["name"]: row for row in tables.read("benchmarks", "h200.json")["results"]}
+    paper = steps["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"]
+    small = steps["supernet, NAS-Bench-201, N=1, one, float32"]
+    assert f"{paper['prepare_seconds']:.0f} s for DARTS, {small['prepare_seconds']:.0f} s for NAS-Bench-201" in said
+    assert f"take {1e3 * paper['kernel_seconds']:.1f} ms of its {1e3 * paper['seconds']:.1f} ms" in said
+
+
+def test_the_ranking_page_has_the_stand_ins_figures_and_the_gap_between_estimators():
+    [row] = tables.read("ranking", "tiny-imagenet.json")["rows"]
+    loss, accuracy = (row["rankings"][kind]["spearman"]["value"] for kind in ("loss", "error"))
+    assert f"Spearman of {loss:.2f} by loss and {accuracy:.2f} by accuracy" in words("ranking")
+    rows = tables.read("ranking", "best.json")["rows"]
+    means = [np.mean([row["posteriors"][name]["expected"] for row in rows]) for name in rows[0]["posteriors"]]
+    assert f"{means[1] - means[0]:.2f} points more true accuracy" in words("ranking")
+    true = np.array(list(tables.BENCHMARK.values()))
+    estimates = [np.array(row["estimates"]["error"])[true >= np.median(true)] for row in rows]
+    alike = [spearmanr(one, two).statistic for one, two in combinations(estimates, 2)]
+    assert f"{min(alike):.2f} to {max(alike):.2f}" in words("ranking")
 
 
 def test_the_picture_of_the_curves_is_the_records():
