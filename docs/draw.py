@@ -1,8 +1,8 @@
 """The pictures of these pages, drawn from records: `python docs/draw.py` writes `docs/pictures`.
 
 What a picture shows is in a JSON file; `PICTURES` says which. The particles of δ's picture are computed here
-and kept in `docs/pictures/delta.json`; `ranking.svg` shows what supernets estimated (`results/ranking`), the others
-the demo of seed 0 (`results/demo/0`).
+and kept in `docs/pictures/delta.json`; `ranking.svg` shows what supernets estimated (`results/ranking`), `attack.svg`
+an ensemble under attack (`results/attacks`), the others the demo of seed 0 (`results/demo/0`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 DEMO = ROOT / "results" / "demo" / "0"
 RANKING = ROOT / "results" / "ranking" / "best.json"
+ATTACKS = ROOT / "results" / "attacks" / "1000.json"
 BENCHMARK = ROOT / "tests" / "nasbench201_sample.csv"
 WIDTH = 400  # of every picture: its text stays legible on a telephone
 INK, GREY, PALE, TEAL, ORANGE = "#1b2a2f", "#5c6b70", "#e3ecee", "#00796b", "#c24e00"
@@ -329,6 +330,57 @@ def ranking(record: dict[str, Any]) -> str:
     return text_of(root)
 
 
+def attack(record: dict[str, Any]) -> str:
+    """Accuracy of the attacked member, of the ensemble, and of the ensemble under its own attack, over ε."""
+    closer = record["ensemble"]["closer"]
+    lines = [
+        ("attack", "attacked member", GREY),
+        ("defence", "ensemble", TEAL),
+        ("adaptive", "attacked ensemble", ORANGE),
+    ]
+    left, top, gap, width, height = 38, 46, 16, 166, 200
+    sizes = [math.log(size) for size in closer["epsilons"]]
+    said = "; ".join(
+        f"{name.upper()} at ε = {closer['epsilons'][2]}: "
+        + ", ".join(f"{told} {100 * curve[key][2]:.0f} %" for key, told, _ in lines)
+        for name, curve in closer["curves"].items()
+    )
+    root = picture(f"Accuracy over the size of the attack. {said}", top + height + 74)
+    add(root, "text", "accuracy %", x=6, y=16, style=f"fill:{GREY}")
+    for panel, (name, curve) in enumerate(closer["curves"].items()):
+        corner = left + panel * (width + gap)
+        add(root, "text", name.upper(), x=corner + width / 2, y=top - 10, text_anchor="middle", style="font-weight:600")
+        add(root, "path", d=f"M{corner},{top}v{height}h{width}", fill="none", stroke=INK)
+
+        def place(size: float, accuracy: float, corner: float = corner) -> str:
+            share = (size - sizes[0]) / (sizes[-1] - sizes[0])
+            return f"{corner + 8 + share * (width - 22):.1f},{top + (1 - accuracy) * height:.1f}"
+
+        for key, _, colour in lines:
+            points = [place(*point) for point in zip(sizes, curve[key], strict=True)]
+            add(root, "path", d="M" + "L".join(points), fill="none", stroke=colour, stroke_width=2.5)
+            add(
+                root,
+                "path",
+                d="".join(f"M{p}h0" for p in points),
+                stroke=colour,
+                stroke_width=7,
+                stroke_linecap="round",
+            )
+        for size, mark in zip(sizes, closer["epsilons"], strict=True):
+            if mark in (0.002, 0.01, 0.1):
+                x = place(size, 0).split(",")[0]
+                add(root, "text", f"{mark:g}", x=x, y=top + height + 18, text_anchor="middle")
+    for share in (0, 0.5, 1):
+        add(root, "text", f"{100 * share:.0f}", x=left - 6, y=top + (1 - share) * height + 5, text_anchor="end")
+    add(root, "text", "ε", x=left + width + gap / 2, y=top + height + 36, text_anchor="middle", style=f"fill:{GREY}")
+    for number, (_, told, colour) in enumerate(lines):
+        x = 10 + (0, 136, 226)[number]
+        add(root, "circle", cx=x + 5, cy=top + height + 56, r=5, fill=colour)
+        add(root, "text", told, x=x + 15, y=top + height + 61)
+    return text_of(root)
+
+
 # The file of each picture, what draws it, and the records it is drawn from.
 PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
     "pipeline.svg": (pipeline, (DEMO / "record.json", DEMO / "selection.json")),
@@ -336,6 +388,7 @@ PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
     "posterior.svg": (heat_map, (DEMO / "posterior.json",)),
     "proposals.svg": (proposals, (DEMO / "selection.json",)),
     "ranking.svg": (ranking, (RANKING,)),
+    "attack.svg": (attack, (ATTACKS,)),
     "delta.svg": (effect_of_delta, (FOLDER / "delta.json",)),
 }
 

@@ -189,3 +189,24 @@ def beyond():
         mean = fmean(rows["error"][place] for rows in by_kind.values())
         lines.append(f"| error %, mean over {len(by_kind)} corruptions, severity {severity} | {100 * mean:.2f} |")
     return "\n".join(lines)
+
+
+def attacks():
+    """An ensemble under attack: on 1,000 test images with all attacks, on all of them with two."""
+    lines = [
+        "| attack | test images | clean: members, ensemble | Attack | Defence | adaptive | mean L2 |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for file in ("1000.json", "10000.json"):
+        for name, found in read("attacks", file)["ensemble"]["attacks"].items():
+            clean = found["clean"]
+            cells = [
+                {"cw": "CW", "autoattack": "AutoAttack"}.get(name, name.upper()),
+                f"{found['images']:,}",
+                f"{100 * fmean(clean['members']):.2f}, {100 * clean['ensemble']:.2f}",
+                *(f"{100 * found[kind]:.2f} ± {100 * found[f'{kind}_std']:.2f}" for kind in ("attack", "defence")),
+                f"{100 * found['adaptive']['attack']:.2f}",
+                f"{fmean(one['l2'] for one in found['rounds']):.3f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -162,6 +162,7 @@ CHECKS = {
         ("ranking", "ranking", tables.ranking),
         ("ranking", "depth", lambda: tables.depths(draw.estimated(draw.read(draw.RANKING)))),
         ("ranking", "estimators", tables.estimators),
+        ("attack", "attacks", tables.attacks),
         ("compare", "curves", lambda: tables.curves((5, 10, 20, 50, 100))),
     ],
 )
@@ -200,13 +201,28 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     assert f"{whole['seconds']:.0f} s, of which the supernet took {stages['supernet']}" in said
     assert f"the posterior {stages['posterior']}, and judging" in said
     assert f"both samplers {judging:.0f}." in said
-    darts = tables.read("cifar10-darts", "record.json")["stages"]["supernet"]["seconds"]
-    assert f"its supernet took {darts:.0f} s" in said
+    [darts] = tables.read("benchmarks", "h200-whole-darts.json")["rows"]
+    stages = darts["stages"]
+    judging = stages["selection"] + stages["selection by Monte Carlo"]
+    parts = f"the supernet {stages['supernet']:.0f}, the posterior {stages['posterior']:.0f}, judging {judging:.0f}."
+    assert f"{darts['seconds']:.0f} s: {parts}" in said
+    small, large = (row["seconds"] for row in tables.read("benchmarks", "h200-svgd.json")["results"])
+    assert f"{small:.2f} s on NAS-Bench-201's relaxation, {large:.2f} s on that of DARTS" in said
     steps = {row["name"]: row for row in tables.read("benchmarks", "h200.json")["results"]}
     paper = steps["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"]
     small = steps["supernet, NAS-Bench-201, N=1, one, float32"]
     assert f"{paper['prepare_seconds']:.0f} s for DARTS, {small['prepare_seconds']:.0f} s for NAS-Bench-201" in said
     assert f"take {1e3 * paper['kernel_seconds']:.1f} ms of its {1e3 * paper['seconds']:.1f} ms" in said
+
+
+def test_the_attack_pages_words_are_those_of_the_record():
+    found, said = tables.read("attacks", "1000.json")["ensemble"]["attacks"], words("attack")
+    assert all(one["defence"] > one["attack"] for one in found.values())
+    strongest = found["autoattack"]
+    assert f"{100 * strongest['defence']:.2f} % become {100 * strongest['adaptive']['attack']:.2f} %" in said
+    everything = tables.read("attacks", "10000.json")["ensemble"]
+    assert f"ensemble answers {100 * everything['clean']['ensemble']:.2f} %" in said
+    assert f"{tables.read('attacks', 'record.json')['stages']['attack']['seconds']:.0f} s in all" in said
 
 
 def test_the_ranking_page_has_the_stand_ins_figures_and_the_gap_between_estimators():

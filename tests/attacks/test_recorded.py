@@ -7,7 +7,11 @@ from torch import nn
 from nesbs.attacks import Pgd
 from nesbs.attacks.recorded import BEFORE, LARGEST, Recorded
 
-GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
+GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),  # torch's, of its thread for gradients
+]
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=GPU)])

@@ -76,6 +76,7 @@ class _Size:
 
     def _record(self) -> None:
         stream = torch.cuda.Stream()  # of both: gradients are computed where the logits were
+        self._logits = self._logits.detach()  # the graph of the first pass holds the images' node on another stream
         self._run_forward, _, pool = recorded(self._forward, stream=stream)
         self._run_backward, _, _ = recorded(self._backward, stream=stream, pool=pool)
 
