@@ -14,6 +14,8 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),
     pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),  # torch's own, where torch.compile is imported
+    pytest.mark.filterwarnings("ignore:.*attribute of a Tensor that is not a leaf:UserWarning"),  # its own too
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),  # of its thread for gradients
 ]
 
 DEEP = nasbench201().parse(
@@ -45,12 +47,11 @@ def trained(space, architecture, split, **settings):
     return train_member(space, architecture, split, MemberSettings.of(settings), seed=0, name=0)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["recorded", "compiled"])
 @pytest.mark.parametrize(("space", "architecture", "settings"), NETWORKS)
-def test_a_recorded_step_gives_the_plain_steps_numbers(space, architecture, settings, compiled, split):
+def test_a_recorded_step_gives_the_plain_steps_numbers(space, architecture, settings, split):
     # Twenty steps: two epochs of ten.
     plain, plain_losses = trained(space, architecture, split, **settings, capture=False, compile=False)
-    recorded, losses = trained(space, architecture, split, **settings, capture=True, compile=compiled)
+    recorded, losses = trained(space, architecture, split, **settings, capture=True, compile=False)
     assert losses == pytest.approx(plain_losses, rel=1e-3)
     start = build_member(space, architecture, split, MemberSettings.of(settings), seed=0, name=0)
     for (name, one), two, before in zip(
@@ -58,6 +59,31 @@ def test_a_recorded_step_gives_the_plain_steps_numbers(space, architecture, sett
     ):
         moved = (one - before).norm()
         assert (one - two).norm() <= 0.02 * moved + 1e-6, name
+
+
+def all_weights(network):
+    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+
+
+@pytest.mark.parametrize(("space", "architecture", "settings"), NETWORKS)
+def test_a_compiled_training_drifts_as_far_as_rounding_makes_it(space, architecture, settings, split, monkeypatch):
+    # Sums in another order round otherwise, and training magnifies that: so does a millionth at the start.
+    plain, plain_losses = trained(space, architecture, split, **settings, capture=False, compile=False)
+    compiled, losses = trained(space, architecture, split, **settings, capture=True, compile=True)
+
+    def nudged(*of, **how):
+        network = build_member(*of, **how)
+        random = torch.Generator("cuda").manual_seed(0)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter *= 1 + 1e-6 * torch.randn(parameter.shape, generator=random, device="cuda")
+        return network
+
+    monkeypatch.setattr("nesbs.ensemble.members.build_member", nudged)
+    near, _ = trained(space, architecture, split, **settings, capture=False, compile=False)
+    assert losses == pytest.approx(plain_losses, rel=0.01)
+    ours, theirs = ((all_weights(other) - all_weights(plain)).norm() for other in (compiled, near))
+    assert ours <= 3 * theirs
 
 
 def test_a_recorded_training_goes_on_from_its_checkpoint(split, tmp_path):
