@@ -69,6 +69,13 @@ def test_truth_is_read_from_a_table(run, tmp_path):
     expected = sum(p * accuracy for p, (_, accuracy) in zip(weights, rows, strict=True))
     assert found["mass"]["expected"] == pytest.approx(expected, rel=1e-4)
     assert found["mass"]["uniform"] == 63.0
+    estimator = nesbs.Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
+    log_probs = estimator.log_probs(list(space))
+    for kind in ("nll", "error", "brier"):
+        scores = getattr(nesbs.metrics, kind)(log_probs, estimator.split.labels)
+        expected = spearmanr(-scores, [accuracy for _, accuracy in rows]).statistic
+        [ranking] = found["rankings"]["loss" if kind == "nll" else kind]
+        assert ranking["spearman"]["value"] == pytest.approx(expected)
 
 
 def test_under_label_noise_the_evidence_is_ranked_too(tmp_path, capsys):

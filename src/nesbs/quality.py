@@ -188,7 +188,7 @@ def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
 def _judged(
     log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None, *, noise: float
 ) -> dict[str, np.ndarray]:
-    """Losses and errors of ensembles from their members' log-probabilities (members, images, classes).
+    """Losses, errors and Brier scores of ensembles from their members' log-probabilities (members, images, classes).
 
     With `noise` also the loss under label noise, which is the evidence that the posterior is fitted to.
     """
@@ -199,6 +199,7 @@ def _judged(
     found = {
         "loss": ensemble_losses(log_probs, labels, members),
         "error": torch.stack([metrics.error(one, labels) for one in together]),
+        "brier": torch.stack([metrics.brier(one, labels) for one in together]),
     }
     if noise > 0:
         found["evidence"] = torch.stack([metrics.nll(one, labels, noise=noise) for one in together])

@@ -228,6 +228,14 @@ def test_dead_paths_of_a_fair_group_are_left_out():
     assert min(map(len, groups)) < 3
 
 
+def test_mixed_groups_are_fair_and_dense_in_turn():
+    space = nasbench201()
+    groups = draw_groups(space, 20, seed=0, epoch=0, skip_dead=False, paths="mixed")
+    without = [all("none" not in str(path) for path in group) for group in groups]
+    assert without == [False, True] * 10
+    assert [len(group) for group in groups] == [5, 4] * 10
+
+
 @pytest.mark.parametrize("space", [nasbench201(), darts()], ids=["nasbench201", "darts"])
 def test_a_dense_group_uses_each_operation_but_none_once(space):
     [group] = draw_groups(space, 1, seed=0, epoch=0, skip_dead=True, paths="dense")

@@ -7,7 +7,8 @@ from typing import Any
 from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
 
-KINDS = ("loss", "error", "evidence")  # what estimates are ranked by; the last where the likelihood has label noise
+# What estimates are ranked by; the last where the likelihood has label noise.
+KINDS = {"loss": "loss", "error": "error", "brier": "Brier score", "evidence": "evidence"}
 
 
 def quality(record: Record) -> list[dict[str, Any]]:
@@ -85,7 +86,7 @@ def _rows(record: Record, kind: str) -> list[dict[str, Any]]:
         what = f"{count} alone" if size == 1 else f"{count} of {size}"
         rows.append(
             {
-                "name": f"{kind}, {what}",
+                "name": f"{KINDS[kind]}, {what}",
                 **{name: mapping(entry.get(name)) for name in ("spearman", "pearson", "agreement")},
                 "better_half": entry.get("better_half"),
             }

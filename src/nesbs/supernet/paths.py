@@ -1,4 +1,4 @@
-"""Which architectures the supernet is trained on: one a step, drawn uniformly, or a fair group."""
+"""Which architectures the supernet is trained on: one a step, drawn uniformly, or a group fair to all operations."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from nesbs import rng
 from nesbs.spaces import Architecture, Space
 
 Group = tuple[Architecture, ...]  # the architectures of one step
-Paths = Literal["one", "fair", "dense"]
+Paths = Literal["one", "fair", "dense", "mixed"]
 
 
 def draw_groups(
     space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool, paths: Paths = "one"
 ) -> list[Group]:
-    """The architectures of every step of an epoch: one each, or a group for each, `dense` without `none`."""
+    """The architectures of every step of an epoch: one each, or a group for each.
+
+    A `fair` group uses every operation, a `dense` one every operation but `none`; `mixed` takes them in turn.
+    """
     if paths == "one":
         return [(path,) for path in draw_paths(space, steps, seed=seed, epoch=epoch, skip_dead=skip_dead)]
     random = rng.generator(seed, "supernet", "paths", epoch)
     groups: list[Group] = []
     while len(groups) < steps:
-        group = fair_group(space, generator=random, dense=paths == "dense")
+        dense = paths == "dense" or (paths == "mixed" and len(groups) % 2 == 1)
+        group = fair_group(space, generator=random, dense=dense)
         if skip_dead:  # the rest stays fair: a dead path would train nothing
             group = tuple(path for path in group if not space.is_dead(path))
         if group:

@@ -30,7 +30,8 @@ class SupernetSettings(TrainingSettings):
     record: bool = Field(True, description="on a GPU, record steps and run our kernels; false: the plain path")
     paths: Paths = Field(
         "one",
-        description="a step trains one architecture (paper), or a group using each operation once (dense: but none)",
+        description="a step trains one architecture (paper), or a group using each operation once (dense: but none; "
+        "mixed: fair and dense in turn)",
     )
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
