@@ -3,12 +3,13 @@
 import sys
 from pathlib import Path
 
+import pytest
 from test_runs import TINY
 
 from nesbs import files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import estimators, levers, whole
+from benchmarks import estimators, levers, responses, whole
 from benchmarks.__main__ import main
 
 
@@ -60,3 +61,19 @@ def test_a_whole_search_is_timed_stage_by_stage(tmp_path, capsys):
     assert sum(row["stages"].values()) <= row["seconds"]
     assert {proposal["delta"] for proposal in row["svgd-rd"]["proposals"]} == set(whole.DELTAS)
     assert row["monte-carlo"]["sampler"] == "monte-carlo"
+
+
+def test_posteriors_fitted_after_and_during_training_are_compared(tmp_path):
+    arguments = ["--data", "fashion-mini", "--limit", "300", "--toy", "--epochs", "1", "--column", "valid_acc_cifar10"]
+    table = Path(__file__).parent / "nasbench201_sample.csv"
+    responses.main([*arguments, "--table", str(table), "--json", str(tmp_path / "found.json")])
+    rows = files.read_json(tmp_path / "found.json")["rows"]
+    assert [row["name"] for row in rows] == [
+        "after, leave-one-out",
+        "after, straight-through",
+        "during (best response)",
+    ]
+    for row in rows:
+        errors = row["errors"]
+        assert errors["gap"] == pytest.approx(errors["mode"] - errors["best"])
+        assert errors["gap"] >= 0
