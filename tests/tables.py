@@ -194,7 +194,7 @@ def beyond():
 def attacks():
     """An ensemble under attack: on 1,000 test images with all attacks, on all of them with two."""
     lines = [
-        "| attack | test images | clean: members, ensemble | Attack | Defence | adaptive | mean L2 |",
+        "| attack | test images | clean: members, ensemble | Attack | Defence | adaptive | median L2 |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for file in ("1000.json", "10000.json"):
