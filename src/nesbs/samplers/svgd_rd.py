@@ -68,14 +68,14 @@ def update(
     n = x.shape[-2]
     delta = torch.as_tensor(delta, dtype=x.dtype, device=x.device)[..., None, None]
     scores = score(log_density, x)
-    difference = x[..., :, None, :] - x[..., None, :, :]  # (…, j, i, dims): x_j − x_i
-    squared = difference.square().sum(-1)
+    squared = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").square()  # (…, j, i)
     h = median_bandwidth(squared) if bandwidth is None else torch.as_tensor(bandwidth).to(x)
-    k = (-squared / h[..., None, None]).exp()  # (…, j, i)
-    grad_j = -2 / h[..., None, None, None] * difference * k[..., None]  # ∇_{x_j} k(x_j, x_i)
-    grad_i = -grad_j  # ∇_{x_i} k(x_j, x_i)
-    driven = k.transpose(-1, -2) @ scores  # Σ_j k(x_j, x_i) ∇ log p(x_j)
-    return (driven + grad_j.sum(-3) - delta * grad_i.sum(-3)) / n
+    k = (-squared / h[..., None, None]).exp()  # k(x_j, x_i), the same as k(x_i, x_j)
+    driven = k @ scores  # Σ_j k(x_j, x_i) ∇ log p(x_j)
+    # Σ_j ∇_{x_j} k(x_j, x_i) = −2/h Σ_j k(x_j, x_i) (x_j − x_i), and Σ_j ∇_{x_i} k(x_j, x_i) is its negative.
+    grad_j = -2 / h[..., None, None] * (k @ x - k.sum(-1, keepdim=True) * x)
+    grad_i = -grad_j
+    return (driven + grad_j - delta * grad_i) / n
 
 
 def score(log_density: LogDensity, x: Tensor) -> Tensor:
