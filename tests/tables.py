@@ -10,7 +10,11 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean, stdev
 
+import numpy as np
+from scipy.stats import rankdata
+
 from nesbs.report.curves import curves_tables
+from nesbs.spaces import nasbench201
 
 RESULTS = Path(__file__).parents[1] / "results"
 with (Path(__file__).parent / "nasbench201_sample.csv").open() as opened:
@@ -121,6 +125,24 @@ def depths(found):
         inside = [(true, estimate) for depth, true, estimate in found if depth == deep]
         means = [fmean(values) for values in zip(*inside, strict=True)]
         lines.append(f"| {deep} | {len(inside)} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+    return "\n".join(lines)
+
+
+def around():
+    """Where the better half of the rows stands in truth and by estimate, by the operation from input to output."""
+    rows = read("ranking", "best.json")["rows"]
+    true = np.array(list(BENCHMARK.values()))
+    half = true >= np.median(true)
+    estimate = -np.mean([row["estimates"]["error"] for row in rows], axis=0)
+    places = [100 * (rankdata(values[half]) - 0.5) / half.sum() for values in (true, estimate)]
+    space = nasbench201()
+    used = [space.parse(text).cells[0][-1][0][0] for text in BENCHMARK]
+    used = np.array(used)[half]
+    lines = ["| from input to output | architectures | place in truth % | by estimate % |", "| --- | --- | --- | --- |"]
+    for operation in space.operations:
+        inside = used == operation
+        means = " | ".join(f"{place[inside].mean():.0f}" for place in places)
+        lines.append(f"| `{operation}` | {inside.sum()} | {means} |")
     return "\n".join(lines)
 
 
