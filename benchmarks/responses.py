@@ -51,7 +51,7 @@ def measure(
                 "seed": seed,
                 "seconds": seconds,
                 "entropy": float(posterior.entropy()),
-                "errors": asdict(discrepancy(estimator, posterior, seed=seed)),
+                "errors": asdict(discrepancy(estimator, posterior, count=10 if toy else 100, seed=seed)),
                 **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
                 "mode_architecture": str(posterior.mode()),
             }
