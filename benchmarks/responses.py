@@ -108,9 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
             files.write_json(
                 chosen.json, {"machine": machine(), "data": chosen.data, "epochs": chosen.epochs, "rows": rows}
             )
-    print(
-        "errors in % with each supernet's own weights, of the mode and of the best of 100 draws; true accuracy expected"
-    )
+    print("errors in % with each supernet's own weights, of the mode and of the best draw; true accuracy expected")
 
 
 if __name__ == "__main__":

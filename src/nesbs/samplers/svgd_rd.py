@@ -68,7 +68,7 @@ def update(
     n = x.shape[-2]
     delta = torch.as_tensor(delta, dtype=x.dtype, device=x.device)[..., None, None]
     scores = score(log_density, x)
-    squared = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").square()  # (…, j, i)
+    squared = (x[..., :, None, :] - x[..., None, :, :]).square().sum(-1)  # (…, j, i): ‖x_j − x_i‖²
     h = median_bandwidth(squared) if bandwidth is None else torch.as_tensor(bandwidth).to(x)
     k = (-squared / h[..., None, None]).exp()  # k(x_j, x_i), the same as k(x_i, x_j)
     driven = k @ scores  # Σ_j k(x_j, x_i) ∇ log p(x_j)
