@@ -4,7 +4,9 @@
 
 `DATA` is the folder that holds `cifar-10-batches-bin`; the table has the column `architecture` and accuracies in per
 cent. Every lever trains a supernet of NAS-Bench-201, estimates the table's architectures on images it has not seen,
-and fits a posterior; the row says how well loss and accuracy rank, and where the posterior puts its mass.
+and fits a posterior; the row says how well loss and accuracy rank, and where the posterior puts its mass. With
+`--evidences likelihood standing` a second posterior is fitted to what the recipe takes for evidence: the share of
+random architectures that one beats by its loss, and untrained at full depth.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from benchmarks.timing import machine
 from nesbs import files, metrics
 from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass, rank
-from nesbs.posterior import Posterior, fit_posterior
+from nesbs.posterior import Posterior, PosteriorSettings, Standing, fit_posterior, standing
 from nesbs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
@@ -44,11 +46,14 @@ BASE: dict[str, Any] = {
     "skip_dead": True,
     "precision": "auto",
 }
+OWN = ("refine", "average", "split", "posterior")  # settings that are not the supernet's
 SPLIT = 3  # the edge from a cell's input to its output
+Judge = Callable[[Sequence[Architecture]], dict[str, np.ndarray]]
 ESTIMATORS = ["leave-one-out", "straight-through"]
-POSTERIOR: dict[str, Any] = {"evidence": "auto", "steps": 500, "batch_size": 1000, "architectures": 16}
-BEST: dict[str, Any] = {"batch_size": 128, "weight_decay": 1e-3}  # the recipe's
-MIXED: dict[str, Any] = {**BEST, "paths": "mixed", "epochs": 44}  # as many paths in all
+POSTERIOR: dict[str, Any] = {"evidence": "auto", "entropy": 0.55, "steps": 500, "batch_size": 1000, "architectures": 16}
+STANDING: dict[str, Any] = {"reference": 256, "untrained": 1.0, "starts": 4}  # the recipe's, beside these
+BEST: dict[str, Any] = {"batch_size": 128, "weight_decay": 1e-3}
+MIXED: dict[str, Any] = {**BEST, "paths": "mixed", "epochs": 44}  # the recipe's: as many paths in all
 LEVERS: dict[str, dict[str, Any]] = {
     "base": {},
     "one path": {"paths": "one", "epochs": 200},  # as many paths in all as the fair groups have
@@ -81,7 +86,13 @@ LEVERS: dict[str, dict[str, Any]] = {
     "best, averaged": {**BEST, "average": 10},
     "best, split": {**BEST, "split": 30},
     "best, 32 channels": {**BEST, "channels": 32},
-    "the paper's": {"paths": "one", "cells": 5, "epochs": 50, "batch_size": 128},
+    "the paper's": {
+        "paths": "one",
+        "cells": 5,
+        "epochs": 50,
+        "batch_size": 128,
+        "posterior": {"batch_size": 128, "evidence": 100.0, "weight_decay": 3e-4},
+    },
     "one path, fast": {"paths": "one"},
     "one path, plain": {"paths": "one", "record": False, "precision": "float32"},
 }
@@ -90,7 +101,10 @@ LEVERS: dict[str, dict[str, Any]] = {
 def estimates(
     supernet: Supernet, data: Dataset, architectures: Sequence[Architecture], *, batch: int
 ) -> dict[str, np.ndarray]:
-    """What architectures are judged by, each (architectures,), on all images held out: fewer blur the better half."""
+    """What the supernet judges architectures by, each (architectures,), on all images held out.
+
+    Fewer blur the better half.
+    """
     estimator = Estimator(supernet, data.search_valid, batch_size=batch)
     kinds: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         "loss": metrics.nll,
@@ -105,6 +119,15 @@ def estimates(
             found[kind] += score(log_probs, estimator.split.labels).tolist()
         estimator.forget()
     return {kind: np.array(values) for kind, values in found.items()}
+
+
+def standings(
+    found: dict[str, np.ndarray], stands: Standing, judge: Judge, architectures: Sequence[Architecture]
+) -> dict[str, np.ndarray]:
+    """What untrained networks judge them by, and both together as the posterior has it; `judge` makes estimates."""
+    others = judge(stands.reference)
+    both = stands.of(torch.tensor(-found["loss"]), torch.tensor(-others["loss"]), architectures)
+    return {"untrained": -stands.untrained(architectures).double().numpy(), "standing": -both.double().numpy()}
 
 
 def averaged(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supernet:
@@ -169,13 +192,19 @@ def measure(
     seed: int,
     estimators: Sequence[str],
     noises: Sequence[float],
+    evidences: Sequence[str],
     toy: bool,
 ) -> dict[str, Any]:
     """One lever with one seed: the ranking, and a posterior by each estimator."""
     settings = {**BASE, **LEVERS[name], **({"epochs": 1, "channels": 4, "batch_size": 64} if toy else {})}
-    fitted = {**POSTERIOR, **({"steps": 3, "batch_size": 20, "architectures": 2} if toy else {})}
+    fitted = {
+        **POSTERIOR,
+        **settings.get("posterior", {}),
+        **({"steps": 3, "batch_size": 20, "architectures": 2} if toy else {}),
+    }
+    compared = {**STANDING, **({"reference": 2, "starts": 2} if toy else {})}
     started = time.perf_counter()
-    shaping = {key: value for key, value in settings.items() if key not in ("refine", "average", "split")}
+    shaping = {key: value for key, value in settings.items() if key not in OWN}
     if "average" in settings:
         supernet = averaged(data, seed=seed, average=settings["average"], **shaping)
     else:
@@ -188,19 +217,31 @@ def measure(
         several = split(supernet, data, seed=seed, **{**shaping, "epochs": 1 if toy else settings["split"]})
     trained = time.perf_counter() - started
     batch = 50 if toy else 1000
-    found = (
-        split_estimates(several, data, architectures, batch=batch)
-        if several
-        else estimates(supernet, data, architectures, batch=batch)
-    )
+
+    def judge(some: Sequence[Architecture]) -> dict[str, np.ndarray]:
+        if several:
+            return split_estimates(several, data, some, batch=batch)
+        return estimates(supernet, data, some, batch=batch)
+
+    found = judge(architectures)
+    stands, seconds = None, 0.0
+    if "standing" in evidences:
+        started = time.perf_counter()
+        stands = standing(nasbench201(), data.search_valid, PosteriorSettings.of(compared), seed=seed)
+        assert stands is not None
+        seconds = time.perf_counter() - started
+        found |= standings(found, stands, judge, architectures)
     singles = [(place,) for place in range(len(architectures))]
     truth = 1 - accuracies / 100
     posteriors = {}
-    for estimator, noise in itertools.product(estimators, noises):
+    for estimator, noise, evidence in itertools.product(estimators, noises, evidences):
+        by = stands if evidence == "standing" else None
+        how = {"estimator": estimator, "noise": noise, **fitted, **(compared if by else {})}
+        called = [estimator, *([f"noise {noise:g}"] if noise else []), *([evidence] if by else [])]
         started = time.perf_counter()
-        posterior = fit_posterior(supernet, data.search_valid, seed=seed, estimator=estimator, noise=noise, **fitted)
-        posteriors[f"{estimator}, noise {noise:g}" if noise else estimator] = {
-            "seconds": time.perf_counter() - started,
+        posterior = fit_posterior(supernet, data.search_valid, seed=seed, stands=by, **how)
+        posteriors[", ".join(called)] = {
+            "seconds": time.perf_counter() - started + (seconds if by else 0),  # with the reference's, made before
             **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
             "mode": str(posterior.mode()),
         }
@@ -228,6 +269,9 @@ def main(arguments: list[str] | None = None) -> None:
         "--estimators", nargs="*", choices=ESTIMATORS, default=["leave-one-out"], help="of the posterior"
     )
     parser.add_argument("--noises", nargs="*", type=float, default=[0.0], help="of labels, in its likelihood")
+    parser.add_argument(
+        "--evidences", nargs="*", choices=["likelihood", "standing"], default=["likelihood"], help="it is fitted to"
+    )
     parser.add_argument("--rows", type=int, help="so many of the table's rows, the first")
     parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -237,14 +281,16 @@ def main(arguments: list[str] | None = None) -> None:
     data = load_dataset(chosen.data, **more).to(device)
     texts, accuracies = read_table(chosen.table, chosen.column)
     architectures = [nasbench201().parse(text) for text in texts[: chosen.rows]]
-    headings = "".join(f"{name:<14}" for name in ("by loss", "by accuracy", "by Brier", "noise 0.5"))
+    kinds = ["by loss", "by accuracy", "by Brier", "noise 0.5"]
+    kinds += ["untrained", "standing"] if "standing" in chosen.evidences else []
+    headings = "".join(f"{name:<14}" for name in kinds)
     print(f"{'':<34}{'seconds':>8}  {headings}{'expected':<10}rank of the mode")
     rows = []
     for seed in chosen.seeds:
         for name in chosen.only:
             truth = np.array(accuracies[: chosen.rows])
-            how = {"estimators": chosen.estimators, "noises": chosen.noises, "toy": chosen.toy}
-            row = measure(name, data, architectures, truth, seed=seed, **how)
+            how = {"estimators": chosen.estimators, "noises": chosen.noises, "evidences": chosen.evidences}
+            row = measure(name, data, architectures, truth, seed=seed, toy=chosen.toy, **how)
             rows.append(row)
             ranks = list(row["rankings"].values())
             figures = "".join(f"{r['spearman']['value']:.3f}/{r['better_half']:.3f}  ".ljust(14) for r in ranks)

@@ -39,6 +39,10 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
     ]
     assert written["rows"][1]["settings"]["paths"] == "one"
     assert all(row["posteriors"]["leave-one-out"]["architectures"] == 12 for row in written["rows"])
+    levers.main(["--toy", *which, "--only", "mixed", "--evidences", "likelihood", "standing", "--json", out])
+    [row] = files.read_json(tmp_path / "levers.json")["rows"]
+    assert set(row["posteriors"]) == {"leave-one-out", "leave-one-out, standing"}
+    assert {"loss", "untrained", "standing"} <= set(row["rankings"])
 
 
 def test_leave_one_out_is_unbiased_and_straight_through_is_not(tmp_path):

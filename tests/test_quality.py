@@ -10,6 +10,7 @@ from test_runs import tiny
 import nesbs
 from nesbs import files
 from nesbs.errors import NesbsError
+from nesbs.posterior import standing
 from nesbs.quality import measure_quality
 from nesbs.report import load_records, render
 from nesbs.spaces import toy_edges
@@ -92,6 +93,28 @@ def test_under_label_noise_the_evidence_is_ranked_too(tmp_path, capsys):
     expected = spearmanr(-losses, [accuracy for _, accuracy in rows]).statistic
     found = files.read_json(work.folder / "quality.json")["table"]["rankings"]["evidence"]
     assert found[0]["spearman"]["value"] == pytest.approx(expected)
+
+
+def test_with_a_reference_the_standing_is_ranked_too(tmp_path):
+    changes = ["posterior.reference=9", "posterior.untrained=1", "posterior.starts=2", "posterior.steps=2"]
+    work = tiny(tmp_path / "run", changes=changes)
+    everything, settings = list(toy_edges()), work.recipe.posterior
+    table = tmp_path / "table.csv"
+    with table.open("w", newline="") as opened:
+        csv.writer(opened).writerows(
+            [("architecture", "accuracy"), *((str(a), 50 + i) for i, a in enumerate(everything))]
+        )
+    [found] = measure_quality(work, table=str(table), column="accuracy")["rankings"]["evidence"]
+    size = (work.recipe.members.cells, work.recipe.members.channels)
+    stands = standing(toy_edges(), work.data.search_valid, settings, seed=work.recipe.seed, members=size)
+    estimator = nesbs.Estimator(work.supernet(), work.data.search_valid, batch_size=work.recipe.search.batch_size)
+    likely, others = (
+        -nesbs.metrics.nll(estimator.log_probs(some), estimator.split.labels) for some in (everything, stands.reference)
+    )
+    expected = spearmanr(stands.of(likely, others, everything), range(27)).statistic
+    assert found["spearman"]["value"] == pytest.approx(expected)
+    trained = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1, 2))
+    assert [one["size"] for one in trained["rankings"]["evidence"]] == [1, 2]
 
 
 def test_an_untrained_supernet_is_found_out(tmp_path):

@@ -7,7 +7,7 @@ benchmark's. Estimates are those the search uses.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from nesbs import files, metrics, rng
 from nesbs.ensemble import Ensemble, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
+from nesbs.posterior import standing
 from nesbs.runs import Run
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture
@@ -110,16 +111,22 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
     sizes = settings.sizes or [size for size in SIZES if size <= len(architectures) - 2]
     sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
     noise = run.recipe.posterior.noise
+    stands = _standing(run, estimator)
     rankings: dict[str, list[dict[str, Any]]] = {}
     points: dict[str, list[list[float]]] = {}
     for size, groups in sets.items():
         guess = _judged(estimated[picked], estimator.split.labels, groups, noise=noise)
         truth = _judged(true, test.labels, groups, noise=noise)
+        if stands is not None:  # of an ensemble: its members' mean
+            one_by_one = stands(architectures, estimated[picked])
+            guess["evidence"] = np.array([one_by_one[list(group)].mean() for group in groups])
         for kind in guess:
-            found = rank(guess[kind], truth[kind], groups, share=settings.share).to_json()
+            found = rank(guess[kind], truth.get(kind, truth["loss"]), groups, share=settings.share).to_json()
             rankings.setdefault(kind, []).append(found)
         points[str(size)] = [list(pair) for pair in zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True)]
     alone = _judged(estimated[picked], estimator.split.labels, noise=noise)
+    if stands is not None:
+        alone["evidence"] = stands(architectures, estimated[picked])
     own = _judged(true, test.labels, noise=noise)
     return {
         "truth": {"kind": "trained", "epochs": epochs, "images": len(run.data.train), "measured_on": len(test)},
@@ -142,10 +149,13 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
             raise NesbsError(f"{settings.table}, line {row}: {error}") from None
     with run.stage("quality table", len(architectures), fresh=True) as stage:
         singles = [(place,) for place in range(len(architectures))]
-        parts = []
+        parts, stands = [], _standing(run, estimator)
         for start in range(0, len(architectures), 50):
-            log_probs = estimator.log_probs(architectures[start : start + 50])
+            some = architectures[start : start + 50]
+            log_probs = estimator.log_probs(some)
             parts.append(_judged(log_probs, estimator.split.labels, noise=run.recipe.posterior.noise))
+            if stands is not None:
+                parts[-1]["evidence"] = stands(some, log_probs)
             estimator.forget()
             stage.advance(min(start + 50, len(architectures)), "architectures estimated")
         alone = {kind: np.concatenate([part[kind] for part in parts]) for kind in parts[0]}
@@ -161,6 +171,24 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
         "mass": mass(log_p, np.array(accuracies)).to_json(),
         "verdict": _verdict(alone, errors, settings, run.data.test.classes),
     }
+
+
+def _standing(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture], Tensor], np.ndarray] | None:
+    """With a reference: (architectures, their log-probabilities) → the evidence against each, (architectures,)."""
+    settings, size = run.recipe.posterior, (run.recipe.members.cells, run.recipe.members.channels)
+    found = standing(run.space, run.data.search_valid, settings, seed=run.recipe.seed, members=size)
+    if found is None:
+        return None
+
+    def likelihood(log_probs: Tensor) -> Tensor:
+        return -metrics.nll(log_probs, estimator.split.labels, noise=settings.noise).cpu()
+
+    parts = []
+    for start in range(0, len(found.reference), 50):
+        parts.append(likelihood(estimator.log_probs(found.reference[start : start + 50])))
+        estimator.forget()
+    others = torch.cat(parts)
+    return lambda architectures, log_probs: -found.of(likelihood(log_probs), others, architectures).double().numpy()
 
 
 def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:

@@ -170,7 +170,7 @@ class Run:
                 raise NesbsError(f"{path} is of space {posterior.space.name}, the recipe's is {self.space.name}")
             return posterior
         supernet = self.supernet()
-        with self.stage("posterior", settings.steps) as stage:
+        with self.stage("posterior", settings.steps * settings.starts) as stage:
             entropies: list[float] = []
             found: dict[str, float] = {}
 
@@ -180,7 +180,12 @@ class Run:
                 stage.advance(step, f"entropy {entropy:.2f} nats")
 
             posterior = fit_posterior(
-                supernet, self.data.search_valid, seed=self.recipe.seed, on_step=heard, **settings.model_dump()
+                supernet,
+                self.data.search_valid,
+                seed=self.recipe.seed,
+                members=(self.recipe.members.cells, self.recipe.members.channels),
+                on_step=heard,
+                **settings.model_dump(),
             )
             stage.note(entropies=entropies, **found)
             files.write_json(path, posterior.to_json())

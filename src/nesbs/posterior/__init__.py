@@ -1,12 +1,18 @@
 """p_α(A): log_prob, sample, entropy; fitting it to the evidence."""
 
 from nesbs.posterior.categorical import Posterior
-from nesbs.posterior.fit import (
-    PosteriorSettings,
-    fit_elbo,
-    fit_posterior,
-    leave_one_out,
-    straight_through,
-)
+from nesbs.posterior.evidence import Evidence, Standing, standing
+from nesbs.posterior.fit import fit_elbo, fit_posterior, leave_one_out, straight_through
+from nesbs.posterior.settings import PosteriorSettings
 
-__all__ = ["Posterior", "PosteriorSettings", "fit_elbo", "fit_posterior", "leave_one_out", "straight_through"]
+__all__ = [
+    "Evidence",
+    "Posterior",
+    "PosteriorSettings",
+    "Standing",
+    "fit_elbo",
+    "fit_posterior",
+    "leave_one_out",
+    "standing",
+    "straight_through",
+]

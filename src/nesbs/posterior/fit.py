@@ -3,57 +3,32 @@
     max_α  E_{A∼p_α}[log p(D|A)] − KL[p_α ‖ uniform]
 
 log p(D|A) is a mean over observations that counts as `evidence` of them; dividing by it, the objective
-here is the mean log-likelihood minus KL / evidence. Where `evidence` is to be found, it is the multiplier of
-a constraint: of all posteriors with a given entropy the one with the highest expected log-likelihood, so that
-the posterior is neither flat nor a point whatever the scale of the losses. An estimator turns a log-likelihood
-into a surrogate whose gradient is (or approximates) that of the expectation; the KL's gradient is exact.
+here is the mean log-likelihood (or another `Evidence`) minus KL / evidence. Where `evidence` is to be found, it
+is the multiplier of a constraint: of all posteriors with a given entropy the one with the highest expected
+log-likelihood, so that the posterior is neither flat nor a point whatever the scale of the losses. An estimator
+turns a log-likelihood into a surrogate whose gradient is (or approximates) that of the expectation; the KL's
+gradient is exact. Independent decisions have several best answers next to each other, and draws decide which one a
+fit climbs; of several `starts` the best is kept.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from nesbs import metrics, rng
+from nesbs import rng
 from nesbs.data import Split
 from nesbs.errors import NesbsError
 from nesbs.posterior.categorical import Posterior
-from nesbs.settings import Settings
+from nesbs.posterior.evidence import Evidence, Standing, standing
+from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Supernet, predictor
+from nesbs.supernet import Supernet
 from nesbs.training import cosine
-
-
-class PosteriorSettings(Settings):
-    """The posterior and its fitting (recipe section `posterior`)."""
-
-    estimator: Literal["leave-one-out", "straight-through"] = Field(
-        "leave-one-out", description="of the gradient: unbiased score function, or the paper's Gumbel-Softmax"
-    )
-    evidence: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
-        100.0, description="observations the mean log-likelihood counts for; auto: what `entropy` asks for"
-    )
-    entropy: float = Field(0.5, gt=0, lt=1, description="of evidence=auto: share of the uniform prior's entropy")
-    noise: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of labels the likelihood takes for random, so that no image decides; paper: 0",
-    )
-    steps: int = Field(700, ge=1)
-    batch_size: int = Field(500, ge=2)
-    architectures: int = Field(4, ge=2, description="drawn a step by leave-one-out")
-    learning_rate: float = Field(0.03, gt=0, description="Adam's, falling to 0 along a cosine")
-    weight_decay: float = Field(0.0, ge=0, description="paper: 3e-4")
-    gumbel_temperature: float = Field(1.0, gt=0, description="of straight-through's softmax; not τ")
-    temperature: float = Field(1.0, gt=0, description="the paper's τ, which divides the fitted logits")
-
 
 # Mean log-likelihood of each of several architectures on the step's batch: (architectures, step) → (architectures,)
 LogLikelihood = Callable[[Sequence[Architecture], int], Tensor]
@@ -63,6 +38,7 @@ RelaxedLogLikelihood = Callable[[Tensor, int], Tensor]
 Heard = Callable[[int, float, float], None]
 START = 100.0  # evidence to begin with where it is to be found
 EVERY = 10  # steps after which it is looked at
+JUDGED = 20  # batches on which the results of several starts are compared
 # A scalar whose gradient estimates that of E[log-likelihood]
 Surrogate = Callable[[Posterior, int, torch.Generator], Tensor]
 
@@ -169,12 +145,16 @@ def fit_posterior(
     split: Split,
     *,
     seed: int = 0,
+    members: tuple[int | None, int | None] = (None, None),
+    stands: Standing | None = None,
     on_step: Heard | None = None,
     **settings: object,
 ) -> Posterior:
     """Fit the posterior to a trained supernet on images it has not seen (Algorithm 1, line 3).
 
-    `settings` are those of the recipe's section `posterior`: `estimator`, `evidence`, `steps`, …
+    `settings` are those of the recipe's section `posterior`: `estimator`, `evidence`, `steps`, …; `members` are their
+    cells and channels, which `untrained` asks for, unless a reference made before is given (`stands`). `on_step` counts
+    on over several `starts`.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -192,51 +172,53 @@ def fit_posterior(
         raise NesbsError(
             f"straight-through needs supernet.affine=false on space {supernet.space.name}, which has the operation none"
         )
-    size = min(chosen.batch_size, len(split))
-    random = rng.generator(seed, "posterior", "batches")
-    order = torch.cat(
-        [torch.randperm(len(split), generator=random) for _ in range(-(-chosen.steps * size // len(split)))]
-    ).to(split.device)
-
-    def batch(step: int) -> tuple[Tensor, Tensor]:
-        index = order[step * size : (step + 1) * size]
-        return split.pixels(index), split.labels[index]
-
-    predict = predictor(supernet, split)
-
-    @torch.no_grad()
-    def log_likelihood(architectures: Sequence[Architecture], step: int) -> Tensor:
-        images, labels = batch(step)
-        logits = predict(images, architectures)
-        return -metrics.nll(logits.log_softmax(-1), labels, noise=chosen.noise).cpu()
-
-    def relaxed(gates: Tensor, step: int) -> Tensor:
-        images, labels = batch(step)
-        logits = supernet.mixture(images, gates.to(split.device))
-        return -metrics.nll(logits.log_softmax(-1), labels, noise=chosen.noise).float().cpu()
-
+    stands = stands or standing(supernet.space, split, chosen, seed=seed, members=members)
+    evidence = Evidence(supernet, split, chosen, seed=seed, stands=stands)
+    surrogate = leave_one_out(evidence.of, chosen.architectures)
+    if chosen.estimator == "straight-through":
+        surrogate = straight_through(evidence.of_mixture, chosen.gumbel_temperature)
+        if chosen.untrained > 0:  # which has no gradient to pass through; expectations add up
+            surrogate = _sum(surrogate, leave_one_out(evidence.of_untrained, chosen.architectures))
+    fixed = None if chosen.evidence == "auto" else chosen.evidence
     supernet.eval()
-    surrogate = (
-        leave_one_out(log_likelihood, chosen.architectures)
-        if chosen.estimator == "leave-one-out"
-        else straight_through(relaxed, chosen.gumbel_temperature)
-    )
     trainable = [parameter for parameter in supernet.parameters() if parameter.requires_grad]
     for parameter in trainable:
         parameter.requires_grad_(False)  # the supernet is fixed while the posterior is fitted
+    found: list[tuple[float, Posterior]] = []
     try:
-        posterior = fit_elbo(
-            supernet.space,
-            surrogate,
-            evidence=None if chosen.evidence == "auto" else chosen.evidence,
-            entropy=chosen.entropy,
-            steps=chosen.steps,
-            learning_rate=chosen.learning_rate,
-            weight_decay=chosen.weight_decay,
-            generator=rng.generator(seed, "posterior", "architectures"),
-            on_step=on_step,
-        )
+        for start in range(chosen.starts):
+            posterior = fit_elbo(
+                supernet.space,
+                surrogate,
+                evidence=fixed,
+                entropy=chosen.entropy,
+                steps=chosen.steps,
+                learning_rate=chosen.learning_rate,
+                weight_decay=chosen.weight_decay,
+                generator=rng.generator(seed, "posterior", "architectures", *([start] if start else [])),
+                on_step=_counting_on(on_step, start * chosen.steps),
+            )
+            if chosen.starts == 1:
+                return posterior.tempered(chosen.temperature)
+            # Judged by the objective that they climbed; those of evidence=auto have the same entropy.
+            kl = 0.0 if fixed is None else float(posterior.kl()) / fixed
+            drawn = rng.generator(seed, "posterior", "judged")
+            found.append((_expected(evidence, posterior, chosen.architectures, drawn) - kl, posterior))
     finally:
         for parameter in trainable:
             parameter.requires_grad_(True)
-    return posterior.tempered(chosen.temperature)
+    return max(found, key=lambda one: one[0])[1].tempered(chosen.temperature)
+
+
+def _sum(one: Surrogate, other: Surrogate) -> Surrogate:
+    return lambda posterior, step, generator: one(posterior, step, generator) + other(posterior, step, generator)
+
+
+def _counting_on(on_step: Heard | None, before: int) -> Heard | None:
+    return None if on_step is None else lambda step, entropy, evidence: on_step(before + step, entropy, evidence)
+
+
+def _expected(evidence: Evidence, posterior: Posterior, count: int, generator: torch.Generator) -> float:
+    """The evidence of architectures drawn from a posterior, their mean over `JUDGED` batches."""
+    means = [evidence.of(posterior.sample(count, generator=generator), step).mean() for step in range(JUDGED)]
+    return float(torch.stack(means).mean())

@@ -164,7 +164,7 @@ class EdgeNetwork(PathNetwork):
                 last = f"{number}.0"
         return Wiring(tuple(wires), {}, last)
 
-    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> Shared:
         """Run many paths at once."""
         live = [self.space.live(architecture)[0] for architecture in architectures]
         x = Shared.same(self.stem(self.normalise(images)), len(live))
@@ -172,7 +172,7 @@ class EdgeNetwork(PathNetwork):
             for cell in stage:  # type: ignore[attr-defined]
                 x = _or_zeros(cell.paths([x], live)[-1], x)
             x = x if reduction is None else x.apply(reduction)
-        return x.apply(self.classify).expanded()
+        return x
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""

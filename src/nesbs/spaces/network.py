@@ -186,8 +186,12 @@ class PathNetwork(nn.Module, ABC):
         """Logits (batch, classes) from the last state."""
 
     @abstractmethod
+    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> Shared:
+        """The states that `classify` takes, of many architectures at once, each (batch, channels, height, width)."""
+
     def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
         """`forward` of many architectures at once: logits (architectures, batch, classes)."""
+        return self.last_states(images, architectures).apply(self.classify).expanded()
 
     @abstractmethod
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:

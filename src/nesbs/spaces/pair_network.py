@@ -216,7 +216,7 @@ class PairNetwork(PathNetwork):
             parts.update({f"{number}.{2 + node}": (last, node, self.space.nodes) for node in range(self.space.nodes)})
         return Wiring(tuple(wires), parts, last)
 
-    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> Shared:
         """Run many paths at once."""
         live = [self.space.live(architecture) for architecture in architectures]
         stem = self.stem(self.normalise(images))
@@ -233,7 +233,7 @@ class PairNetwork(PathNetwork):
             values, rows = combine(arriving, lambda parts: torch.cat(parts, 2))
             assert values is not None
             before_last, last = last, Shared(values, rows)
-        return last.apply(self.classify).expanded()
+        return last
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""

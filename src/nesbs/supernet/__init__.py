@@ -3,11 +3,13 @@
 from nesbs.supernet.estimate import Estimator, content_order, predictor
 from nesbs.supernet.paths import count_updates, draw_groups, draw_paths, fair_group
 from nesbs.supernet.train import Supernet, SupernetSettings, build_supernet, design_supernet, train_supernet
+from nesbs.supernet.untrained import Untrained
 
 __all__ = [
     "Estimator",
     "Supernet",
     "SupernetSettings",
+    "Untrained",
     "build_supernet",
     "content_order",
     "count_updates",

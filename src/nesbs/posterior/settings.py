@@ -1,0 +1,55 @@
+"""Settings of the posterior and its fitting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nesbs.settings import Settings
+
+
+class PosteriorSettings(Settings):
+    """The posterior and its fitting (recipe section `posterior`)."""
+
+    estimator: Literal["leave-one-out", "straight-through"] = Field(
+        "leave-one-out", description="of the gradient: unbiased score function, or the paper's Gumbel-Softmax"
+    )
+    evidence: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        100.0, description="observations the mean log-likelihood counts for; auto: what `entropy` asks for"
+    )
+    entropy: float = Field(0.5, gt=0, lt=1, description="of evidence=auto: share of the uniform prior's entropy")
+    noise: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of labels the likelihood takes for random, so that no image decides; paper: 0",
+    )
+    reference: int = Field(
+        0,
+        ge=0,
+        description="random architectures to compare with: the evidence is the share of them that one beats; "
+        "0: the log-likelihood itself (paper)",
+    )
+    untrained: float = Field(
+        0.0,
+        ge=0,
+        description="with reference: weight of the share beaten by untrained networks of the members' size, beside "
+        "the likelihood's 1; paper: 0",
+    )
+    starts: int = Field(1, ge=1, description="fits with different draws, of which the best is kept")
+    steps: int = Field(700, ge=1, description="of each fit")
+    batch_size: int = Field(500, ge=2)
+    architectures: int = Field(4, ge=2, description="drawn a step by leave-one-out")
+    learning_rate: float = Field(0.03, gt=0, description="Adam's, falling to 0 along a cosine")
+    weight_decay: float = Field(0.0, ge=0, description="paper: 3e-4")
+    gumbel_temperature: float = Field(1.0, gt=0, description="of straight-through's softmax; not τ")
+    temperature: float = Field(1.0, gt=0, description="the paper's τ, which divides the fitted logits")
+
+    @model_validator(mode="after")
+    def _go_together(self) -> PosteriorSettings:
+        if self.reference == 1:
+            raise ValueError("reference: one architecture is nothing to compare with: 2 or more, or 0")
+        if self.untrained > 0 and self.reference == 0:
+            raise ValueError("untrained goes with reference: set posterior.reference, for example to 256")
+        return self

@@ -1,0 +1,134 @@
+"""The evidence: shares of a reference, the batches, what untrained networks add."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from nesbs import metrics
+from nesbs.posterior import Evidence, Posterior, PosteriorSettings, Standing, fit, fit_posterior, standing
+from nesbs.posterior.evidence import beaten
+from nesbs.spaces import toy_edges
+from nesbs.supernet import Untrained, train_supernet
+
+
+@pytest.fixture(scope="module")
+def supernet(mini):
+    return train_supernet(toy_edges(), mini.search_train, seed=0, epochs=1, channels=4, batch_size=32)
+
+
+class Known:
+    """Scores from a table instead of networks."""
+
+    def __init__(self, scores):
+        self._scores, self.space, self.device = scores, toy_edges(), torch.device("cpu")
+
+    def scores(self, architectures):
+        return torch.tensor([self._scores[architecture] for architecture in architectures])
+
+
+def test_shares_are_those_of_the_sorted_reference():
+    others = torch.rand(100, generator=torch.Generator().manual_seed(0))
+    values = torch.rand(1000, generator=torch.Generator().manual_seed(1))
+    counted = (values[:, None] > others).float().mean(-1)
+    assert (beaten(values, others) - counted).abs().max() <= 1.01 * 0.5 / 100  # half a place, however they lie
+    assert torch.equal(beaten(values, others).argsort()[10:-10], values.argsort()[10:-10])  # between the extremes
+    assert beaten(torch.tensor([-9.0, 9.0]), others).tolist() == pytest.approx([0.005, 0.995])
+    assert beaten(torch.tensor([1.0]), torch.ones(5)).isfinite().all()  # all the same
+
+
+def test_a_share_has_the_slope_between_its_neighbours():
+    value = torch.tensor([1.2, 7.0, 99.0], requires_grad=True)
+    beaten(value, torch.tensor([1.0, 3.0, 8.0, 20.0])).sum().backward()
+    assert value.grad.tolist() == pytest.approx([1 / 2 / 4, 1 / 5 / 4, 0])
+
+
+def test_without_a_reference_the_evidence_is_the_log_likelihood(supernet, mini):
+    settings = PosteriorSettings(batch_size=30, steps=5)
+    evidence = Evidence(supernet, mini.search_valid, settings, seed=3)
+    drawn = list(toy_edges())[-4:]
+    images, labels = evidence._batch(2)
+    with torch.no_grad():
+        expected = [float(-metrics.nll(supernet(images, one).log_softmax(-1), labels)) for one in drawn]
+    assert evidence.of(drawn, 2).tolist() == pytest.approx(expected)
+
+
+def test_with_a_reference_it_is_a_share_by_likelihood_and_one_by_untrained_networks(supernet, mini):
+    everything = list(toy_edges())
+    known = Known({one: float(place) for place, one in enumerate(everything)})
+    settings = PosteriorSettings(batch_size=30, steps=5, reference=8, untrained=2)
+    reference = everything[::3]
+    stands = Standing(reference, known, 2.0)
+    evidence = Evidence(supernet, mini.search_valid, settings, seed=3, stands=stands)
+    plain = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5), seed=3)
+    drawn = everything[4:9]
+    likelihood = beaten(plain.of(drawn, 1), plain.of(reference, 1))
+    untrained = beaten(known.scores(drawn), known.scores(reference))
+    assert evidence.of(drawn, 1).tolist() == pytest.approx((likelihood + 2 * untrained).tolist(), abs=1e-6)
+    assert evidence.of_untrained(drawn, 1).tolist() == pytest.approx((2 * untrained).tolist())
+    again = len(mini.search_valid) // 30 + 1  # the batches come again, so that a reference is estimated once on each
+    assert torch.equal(evidence.of(drawn, again), evidence.of(drawn, 1))
+    gates = toy_edges().gates(torch.nn.functional.one_hot(toy_edges().encode_all([drawn[-1]])[0], 3).float())
+    assert float(evidence.of_mixture(gates, 1).detach()) == pytest.approx(float(likelihood[-1]), abs=1e-4)
+
+
+def test_the_reference_is_as_large_as_asked_for_and_the_seeds_own(mini):
+    settings = PosteriorSettings(reference=12)
+    one, same, other = (standing(toy_edges(), mini.search_valid, settings, seed=seed) for seed in (0, 0, 1))
+    assert len(one.reference) == 12
+    assert one.reference == same.reference != other.reference
+    assert not one.untrained(one.reference).any()  # whose weight is 0
+    assert standing(toy_edges(), mini.search_valid, PosteriorSettings(), seed=0) is None
+
+
+@pytest.mark.parametrize("estimator", ["leave-one-out", "straight-through"])
+def test_untrained_networks_decide_where_their_weight_is_large(supernet, mini, estimator):
+    everything = list(toy_edges())
+    settings = {"reference": 27, "untrained": 20.0, "steps": 150, "batch_size": 30, "architectures": 8, "entropy": 0.2}
+    posterior = fit_posterior(
+        supernet, mini.search_valid, members=(2, 4), evidence="auto", estimator=estimator, **settings
+    )
+    scores = Untrained(toy_edges(), mini.search_valid, cells=2, channels=4).scores(everything)
+    likely = posterior.log_prob(everything).exp()
+    assert float(scores[posterior.log_prob(everything).argmax()]) >= float(scores.quantile(0.9))
+    assert float((likely * scores).sum()) > float(scores.quantile(0.75))
+
+
+@pytest.mark.parametrize("best_first", [True, False])
+@pytest.mark.parametrize("evidence", ["auto", 50.0])
+def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini, monkeypatch, best_first, evidence):
+    everything = list(toy_edges())
+    judged = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5))
+    order = judged.of(everything, 0).argsort()
+
+    def certain(place):
+        logits = Posterior(toy_edges()).logits.clone()
+        for variable, choice in enumerate(toy_edges().encode(everything[place])):
+            logits[variable, choice] = 8.0
+        return Posterior(toy_edges(), logits)
+
+    best, worst = certain(int(order[-1])), certain(int(order[0]))
+    fits = iter([best, worst] if best_first else [worst, best])
+    monkeypatch.setattr(fit, "fit_elbo", lambda *_, **__: next(fits))
+    found = fit_posterior(supernet, mini.search_valid, starts=2, steps=5, batch_size=30, evidence=evidence)
+    assert found.mode() == best.mode()
+    assert next(fits, None) is None  # both were made
+
+
+def test_steps_are_counted_over_all_starts(supernet, mini):
+    heard = []
+    settings = {"starts": 3, "steps": 2, "batch_size": 30, "reference": 4}
+    fit_posterior(supernet, mini.search_valid, on_step=lambda *h: heard.append(h[0]), **settings)
+    assert heard == [1, 2, 3, 4, 5, 6]
+    assert all(parameter.requires_grad for parameter in supernet.parameters())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"reference": 1}, "one architecture is nothing to compare with"),
+        ({"untrained": 1.0}, "untrained goes with reference"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        PosteriorSettings(**settings)
