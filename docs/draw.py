@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from nesbs.report import draw_cells
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 DEMO = ROOT / "results" / "demo" / "0"
-RANKING = ROOT / "results" / "ranking" / "best.json"
+RANKING = ROOT / "results" / "ranking" / "mixed.json"
 ATTACKS = ROOT / "results" / "attacks" / "1000.json"
 BENCHMARK = ROOT / "tests" / "nasbench201_sample.csv"
 WIDTH = 400  # of every picture: its text stays legible on a telephone
@@ -268,65 +269,61 @@ def read(path: Path) -> dict[str, Any]:
     return value
 
 
-def depth(text: str) -> int:
-    """The most convolutions in a row between input and output of a NAS-Bench-201 cell; −1 where nothing arrives.
+def places(record: dict[str, Any]) -> list[tuple[bool, float, dict[str, float]]]:
+    """Of the better half of the benchmark's rows: whether `skip_connect` leads around the cell, true accuracy, places.
 
-    >>> depth("|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|avg_pool_3x3~2|")
-    2
+    A place is the share of these rows that the mean of the supernets' estimates puts below, in per cent.
     """
     space = nesbs.nasbench201()
-    longest = {0: 0}
-    for target, node in enumerate(space.live(space.parse(text))[0], start=1):
-        ways = [longest[source] + ("conv" in operation) for operation, source in node if source in longest]
-        if ways:
-            longest[target] = max(ways)
-    return longest.get(space.nodes - 1, -1)
-
-
-def estimated(record: dict[str, Any]) -> list[tuple[int, float, float]]:
-    """Of every row of the benchmark: depth, true accuracy, and the mean of what the supernets estimate, in per cent."""
     with BENCHMARK.open() as opened:
-        rows = list(csv.DictReader(opened))
-    errors = zip(*(row["estimates"]["error"] for row in record["rows"]), strict=True)
+        rows = [(space.parse(row["architecture"]), float(row["valid_acc_cifar10"])) for row in csv.DictReader(opened)]
+    middle = statistics.median(true for _, true in rows)
+    better = [place for place, (_, true) in enumerate(rows) if true >= middle]
+    found: list[dict[str, float]] = [{} for _ in better]
+    for kind in ("loss", "standing"):
+        means = [statistics.fmean(row["estimates"][kind][place] for row in record["rows"]) for place in better]
+        order = sorted(range(len(better)), key=lambda one: -means[one])  # the highest is the worst
+        for rank, one in enumerate(order):
+            found[one][kind] = 100 * (rank + 0.5) / len(better)
     return [
-        (depth(row["architecture"]), float(row["valid_acc_cifar10"]), 100 * (1 - sum(found) / len(found)))
-        for row, found in zip(rows, errors, strict=True)
+        (rows[place][0].cells[0][-1][0][0] == "skip_connect", rows[place][1], judged)
+        for place, judged in zip(better, found, strict=True)
     ]
 
 
 def ranking(record: dict[str, Any]) -> str:
-    """Estimated against true accuracy of the better architectures, by how deep they are."""
-    low, high, left, top, side = (84.0, 74.0), (92.0, 83.0), 46, 20, 300
+    """Where the better architectures stand by the supernet's loss, and by it and untrained networks together."""
+    low, high, left, top, side, gap = 87.0, 91.7, 40, 30, 190, 34
+    width, bottom = WIDTH - left - 14, top + 2 * side + gap
     root = picture(
-        "Estimated against true accuracy. Where three convolutions follow one another the estimate is hardly higher "
-        "than where two do, the true accuracy is",
-        top + side + 78,
+        "Place by estimate against true accuracy. By loss, networks with a skip connection around the cell stand too "
+        "low; with untrained networks beside it they rise to where they belong",
+        bottom + 78,
     )
+    found = places(record)
+    for panel, (kind, title) in enumerate((("loss", "by loss"), ("standing", "by loss and untrained networks"))):
+        first = top + panel * (side + gap)
 
-    def place(truth: float, estimate: float) -> str:
-        x = left + (truth - low[0]) / (high[0] - low[0]) * (WIDTH - left - 14)
-        y = top + (high[1] - estimate) / (high[1] - low[1]) * side
-        return f"{x:.1f},{y:.1f}"
+        def place(true: float, judged: float, first: float = first) -> str:
+            return f"{left + (true - low) / (high - low) * width:.1f},{first + (1 - judged / 100) * side:.1f}"
 
-    add(root, "path", d=f"M{left},{top}v{side}H{WIDTH - 14}", fill="none", stroke=INK)
-    for mark in range(84, 93, 2):
-        x = place(mark, low[1]).split(",")[0]
-        add(root, "text", str(mark), x=x, y=top + side + 18, text_anchor="middle")
-    for mark in range(74, 83, 2):
-        y = place(low[0], mark).split(",")[1]
-        add(root, "text", str(mark), x=left - 8, y=f"{float(y) + 5:g}", text_anchor="end")
-    middle = (left + WIDTH) / 2
-    add(root, "text", "true accuracy %", x=middle, y=top + side + 38, text_anchor="middle", style=f"fill:{GREY}")
-    add(root, "text", "estimated %", x=6, y=14, style=f"fill:{GREY}")
-    found = estimated(record)
-    for number, (deep, colour) in enumerate(((1, GREY), (2, TEAL), (3, ORANGE))):
-        inside = [(t, e) for d, t, e in found if d == deep and t >= low[0] and e >= low[1]]
-        dots = "".join(f"M{place(*point)}h0" for point in inside)
-        style = {"stroke": colour, "stroke_width": 3, "stroke_linecap": "round", "stroke_opacity": 0.6}
-        add(root, "path", d=dots, fill="none", **style)
-        x = left + number * 112
-        add(root, "circle", cx=x + 4, cy=top + side + 58, r=5, fill=colour)
-        add(root, "text", f"{deep} in a row", x=x + 14, y=top + side + 63)
+        add(root, "path", d=f"M{left},{first}v{side}h{width}", fill="none", stroke=INK)
+        add(root, "text", f"place {title}, %", x=6, y=first - 12, style=f"fill:{GREY}")
+        for mark in (0, 50, 100):
+            add(root, "text", str(mark), x=left - 8, y=f"{first + (1 - mark / 100) * side + 5:g}", text_anchor="end")
+        for inside, colour in ((False, GREY), (True, ORANGE)):
+            dots = "".join(f"M{place(true, judged[kind])}h0" for around, true, judged in found if around == inside)
+            style = {"stroke": colour, "stroke_width": 3, "stroke_linecap": "round", "stroke_opacity": 0.6}
+            add(root, "path", d=dots, fill="none", **style)
+    for mark in range(87, 92):
+        x = left + (mark - low) / (high - low) * width
+        add(root, "text", str(mark), x=f"{x:.1f}", y=bottom + 18, text_anchor="middle")
+    middle = left + width / 2
+    add(root, "text", "true accuracy %", x=f"{middle:g}", y=bottom + 38, text_anchor="middle", style=f"fill:{GREY}")
+    for number, (said, colour) in enumerate((("skip_connect around the cell", ORANGE), ("anything else", GREY))):
+        x = left + number * 220
+        add(root, "circle", cx=x + 4, cy=bottom + 58, r=5, fill=colour)
+        add(root, "text", said, x=x + 14, y=bottom + 63)
     return text_of(root)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import rankdata, t
 
 from nesbs.report.curves import curves_tables
 from nesbs.spaces import nasbench201
@@ -100,45 +100,78 @@ def _spread(values, digits):
     return f"{fmean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
-def ranking():
-    """The recipe's supernet under three seeds, mean and deviation: its ranking, and the posterior by each estimator."""
-    rows = read("ranking", "best.json")["rows"]
+KINDS = {
+    "loss": "loss",
+    "error": "accuracy",
+    "brier": "Brier score",
+    "untrained": "untrained networks",
+    "standing": "loss and untrained networks",
+}
+
+
+def ranking(name="mixed"):
+    """The recipe's supernet under three seeds, mean and deviation: its ranking, and the posteriors."""
+    rows = read("ranking", f"{name}.json")["rows"]
     lines = ["| estimate by | Spearman, all | the better half |", "| --- | --- | --- |"]
-    for kind, name in (("loss", "loss"), ("error", "accuracy")):
+    for kind, said in KINDS.items():
         found = [row["rankings"][kind] for row in rows]
         figures = [[one["spearman"]["value"] for one in found], [one["better_half"] for one in found]]
-        lines.append(f"| {name} | {' | '.join(_spread(values, 3) for values in figures)} |")
-    lines += ["", "| posterior by | expected accuracy % | rank of the mode | effective sample size |"]
+        lines.append(f"| {said} | {' | '.join(_spread(values, 3) for values in figures)} |")
+    called = {"leave-one-out": "the likelihood", "leave-one-out, standing": "both, as shares beaten"}
+    return "\n".join(lines) + "\n\n" + _posteriors(rows, called, "posterior fitted to")
+
+
+def estimators_on_the_benchmark():
+    """Posteriors of one supernet by each estimator, fitted to the likelihood."""
+    rows = read("ranking", "best.json")["rows"]
+    return _posteriors(rows, {name: name for name in rows[0]["posteriors"]}, "posterior by")
+
+
+def _posteriors(rows, called, heading):
+    lines = [f"| {heading} | expected accuracy % | rank of the mode | effective sample size |"]
     lines.append("| --- | --- | --- | --- |")
-    for estimator in rows[0]["posteriors"]:
-        found = [row["posteriors"][estimator] for row in rows]
+    for key, said in called.items():
+        found = [row["posteriors"][key] for row in rows]
         ranks = ", ".join(f"{one['mode_rank']}" for one in found)
-        expected, effective = ([one[key] for one in found] for key in ("expected", "effective"))
-        lines.append(f"| {estimator} | {_spread(expected, 2)} | {ranks} | {_spread(effective, 1)} |")
+        expected, effective = ([one[figure] for one in found] for figure in ("expected", "effective"))
+        lines.append(f"| {said} | {_spread(expected, 2)} | {ranks} | {_spread(effective, 1)} |")
     return "\n".join(lines)
 
 
-def depths(found):
-    """True and estimated accuracy by depth, from (depth, true, estimated) of every row."""
-    lines = ["| convolutions in a row | architectures | true accuracy % | estimated % |", "| --- | --- | --- | --- |"]
-    for deep in (0, 1, 2, 3):
-        inside = [(true, estimate) for depth, true, estimate in found if depth == deep]
-        means = [fmean(values) for values in zip(*inside, strict=True)]
-        lines.append(f"| {deep} | {len(inside)} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+def beside_the_papers():
+    """The paper's setting and the recipe's: ranking, posterior, seconds."""
+    lines = [
+        "| | Spearman, all | the better half | expected accuracy % | rank of the mode | supernet s | posterior s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for said, name, kind, posterior in (
+        ("the paper's setting, by loss", "paper", "loss", "straight-through"),
+        ("the recipe's", "mixed", "standing", "leave-one-out, standing"),
+    ):
+        for row in read("ranking", f"{name}.json")["rows"]:
+            ranked, fitted = row["rankings"][kind], row["posteriors"][posterior]
+            figures = [
+                f"{said}, seed {row['seed']}",
+                *(f"{value:.3f}" for value in (ranked["spearman"]["value"], ranked["better_half"])),
+                *(f"{fitted['expected']:.2f}", f"{fitted['mode_rank']}"),
+                *(f"{seconds:.0f}" for seconds in (row["supernet_seconds"], fitted["seconds"])),
+            ]
+            lines.append(f"| {' | '.join(figures)} |")
     return "\n".join(lines)
 
 
 def around():
-    """Where the better half of the rows stands in truth and by estimate, by the operation from input to output."""
-    rows = read("ranking", "best.json")["rows"]
+    """Where the better half of the rows stands in truth and by estimates, by the operation from input to output."""
+    rows = read("ranking", "mixed.json")["rows"]
     true = np.array(list(BENCHMARK.values()))
     half = true >= np.median(true)
-    estimate = -np.mean([row["estimates"]["error"] for row in rows], axis=0)
-    places = [100 * (rankdata(values[half]) - 0.5) / half.sum() for values in (true, estimate)]
+    judged = [-np.mean([row["estimates"][kind] for row in rows], axis=0) for kind in ("loss", "untrained", "standing")]
+    places = [100 * (rankdata(values[half]) - 0.5) / half.sum() for values in (true, *judged)]
     space = nasbench201()
     used = [space.parse(text).cells[0][-1][0][0] for text in BENCHMARK]
     used = np.array(used)[half]
-    lines = ["| from input to output | architectures | place in truth % | by estimate % |", "| --- | --- | --- | --- |"]
+    lines = ["| from input to output | architectures | in truth % | by loss % | untrained % | both % |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
     for operation in space.operations:
         inside = used == operation
         means = " | ".join(f"{place[inside].mean():.0f}" for place in places)
@@ -159,9 +192,9 @@ def fast_and_plain():
     return "\n".join(lines)
 
 
-def curves(budgets):
+def curves(folder, budgets):
     """Test errors of the search-efficiency curves at some of the budgets, a table for each size."""
-    record = read("curves", "curves.json")
+    record = read(folder, "curves.json")
     found = []
     for heading, *rows in curves_tables(record):
         columns = [0, *(heading.index(str(budget)) for budget in budgets)]
@@ -170,10 +203,21 @@ def curves(budgets):
     return "\n\n".join(found)
 
 
-def differences(size, budget):
+def gap(folder, one, other, size, budget):
+    """The test error of one method less that of another, in points: mean over seeds, and half its 95 % t interval."""
+    errors = {
+        point["method"]: np.array([seed["error"] for seed in point["seeds"]])
+        for point in read(folder, "curves.json")["points"]
+        if (point["size"], point["budget"]) == (size, budget)
+    }
+    found = 100 * (errors[one] - errors[other])
+    return found.mean(), t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / len(found) ** 0.5
+
+
+def differences(folder, size, budget):
     """How many of their operations two members differ in, by method, in per cent: means over pairs and seeds."""
     found = {}
-    for point in read("curves", "curves.json")["points"]:
+    for point in read(folder, "curves.json")["points"]:
         if (point["size"], point["budget"]) == (size, budget):
             members = [[re.findall(r"(\w+)~", text) for text in seed["architectures"]] for seed in point["seeds"]]
             pairs = [pair for ensemble in members for pair in combinations(ensemble, 2)]
