@@ -184,10 +184,11 @@ class Run:
                 self.data.search_valid,
                 seed=self.recipe.seed,
                 members=(self.recipe.members.cells, self.recipe.members.channels),
+                on_look=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
                 on_step=heard,
                 **settings.model_dump(),
             )
-            stage.note(entropies=entropies, **found)
+            stage.note(entropies=entropies, starts=settings.starts, **found)
             files.write_json(path, posterior.to_json())
         return posterior
 

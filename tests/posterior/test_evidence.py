@@ -22,7 +22,7 @@ class Known:
     def __init__(self, scores):
         self._scores, self.space, self.device = scores, toy_edges(), torch.device("cpu")
 
-    def scores(self, architectures):
+    def scores(self, architectures, heard=None):
         return torch.tensor([self._scores[architecture] for architecture in architectures])
 
 
@@ -115,10 +115,13 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
 
 
 def test_steps_are_counted_over_all_starts(supernet, mini):
-    heard = []
-    settings = {"starts": 3, "steps": 2, "batch_size": 30, "reference": 4}
-    fit_posterior(supernet, mini.search_valid, on_step=lambda *h: heard.append(h[0]), **settings)
+    heard, looked = [], []
+    settings = {"starts": 3, "steps": 2, "batch_size": 30, "reference": 4, "untrained": 1.0}
+    hears = {"on_step": lambda *h: heard.append(h[0]), "on_look": lambda *h: looked.append(h)}
+    fit_posterior(supernet, mini.search_valid, members=(1, 2), **hears, **settings)
     assert heard == [1, 2, 3, 4, 5, 6]
+    different = looked[0][1]  # of the reference's four
+    assert looked == [(done, different) for done in range(1, different + 1)]
     assert all(parameter.requires_grad for parameter in supernet.parameters())
 
 

@@ -191,6 +191,13 @@ def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
     assert {"epoch", "mean training loss in nats", "member 1", "member 2"} <= set(names)
 
 
+def test_every_fit_of_the_posterior_has_a_line_of_its_own(records: Records) -> None:
+    fitted = {"entropies": [9.0, 8.0, 9.0, 7.0], "starts": 2}
+    page = render(replace(records, record={**records.record, "stages": {"posterior": fitted}}))
+    [chart] = drawings(page.split('<section id="curves">')[1], "chart")
+    assert chart[0].text == "Posterior, entropy in nats by step: fit 1 from 9 to 8; fit 2 from 9 to 7"
+
+
 def test_what_is_missing_is_named_with_its_command(records: Records) -> None:
     stages = {"supernet": {"seconds": 3.0}}
     page = render(Records(recipe=records.recipe, record={"stages": stages}))

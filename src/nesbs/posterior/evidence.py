@@ -8,7 +8,7 @@ architecture beat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -88,14 +88,20 @@ class Evidence:
 class Standing:
     """Where architectures stand among a reference of random ones."""
 
-    def __init__(self, reference: Sequence[Architecture], untrained: Untrained | None, weight: float) -> None:
-        """Without `untrained` an architecture stands where its log-likelihood does."""
+    def __init__(
+        self,
+        reference: Sequence[Architecture],
+        untrained: Untrained | None,
+        weight: float,
+        heard: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Without `untrained` an architecture stands where its log-likelihood does; `heard` is `Untrained.scores`'s."""
         self.reference = reference
         self._untrained, self._weight = untrained, weight
         if untrained is not None:
             if untrained.device.type == "cuda" and len(untrained.space) <= SMALL:
-                untrained.scores(list(untrained.space))  # many at a time cost little more than one
-            self._others = untrained.scores(reference)
+                untrained.scores(list(untrained.space), heard)  # many at a time cost little more than one
+            self._others = untrained.scores(reference, heard)
 
     def untrained(self, architectures: Sequence[Architecture]) -> Tensor:
         """The weighted share of the reference that untrained networks let each beat, (architectures,)."""
@@ -115,14 +121,18 @@ def standing(
     *,
     seed: int,
     members: tuple[int | None, int | None] = (None, None),
+    heard: Callable[[int, int], None] | None = None,
 ) -> Standing | None:
-    """The reference that the settings ask for, None where they ask for none; `members` are cells and channels."""
+    """The reference that the settings ask for, None where they ask for none.
+
+    `members` are their cells and channels; `heard` learns how many untrained networks have been looked at.
+    """
     if not settings.reference:
         return None
     reference = space.sample(settings.reference, generator=rng.generator(seed, "posterior", "reference"))
     cells, channels = members
     deep = Untrained(space, split, cells=cells, channels=channels, seed=seed) if settings.untrained > 0 else None
-    return Standing(reference, deep, settings.untrained)
+    return Standing(reference, deep, settings.untrained, heard)
 
 
 def beaten(values: Tensor, others: Tensor) -> Tensor:

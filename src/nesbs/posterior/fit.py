@@ -147,14 +147,15 @@ def fit_posterior(
     seed: int = 0,
     members: tuple[int | None, int | None] = (None, None),
     stands: Standing | None = None,
+    on_look: Callable[[int, int], None] | None = None,
     on_step: Heard | None = None,
     **settings: object,
 ) -> Posterior:
     """Fit the posterior to a trained supernet on images it has not seen (Algorithm 1, line 3).
 
     `settings` are those of the recipe's section `posterior`: `estimator`, `evidence`, `steps`, …; `members` are their
-    cells and channels, which `untrained` asks for, unless a reference made before is given (`stands`). `on_step` counts
-    on over several `starts`.
+    cells and channels, which `untrained` asks for, unless a reference made before is given (`stands`). `on_look` hears
+    how many untrained networks have been looked at; `on_step` counts on over several `starts`.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -172,7 +173,7 @@ def fit_posterior(
         raise NesbsError(
             f"straight-through needs supernet.affine=false on space {supernet.space.name}, which has the operation none"
         )
-    stands = stands or standing(supernet.space, split, chosen, seed=seed, members=members)
+    stands = stands or standing(supernet.space, split, chosen, seed=seed, members=members, heard=on_look)
     evidence = Evidence(supernet, split, chosen, seed=seed, stands=stands)
     surrogate = leave_one_out(evidence.of, chosen.architectures)
     if chosen.estimator == "straight-through":

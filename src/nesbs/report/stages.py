@@ -71,10 +71,9 @@ def learning_curves(stages: Record, given: bool = False) -> list[dict[str, Any]]
     A run whose architectures were `given` has members alone.
     """
     supernet = sequence(mapping(stages.get("supernet")).get("losses"))
-    entropies = sequence(mapping(stages.get("posterior")).get("entropies"))
     searched = [
         _curve("Supernet", "epoch", "mean training loss in nats", [("supernet", supernet)], SEARCH),
-        _curve("Posterior", "step", "entropy in nats", [("posterior", entropies)], SEARCH),
+        _curve("Posterior", "step", "entropy in nats", _fits(mapping(stages.get("posterior"))), SEARCH),
     ]
     members = _curve("Members", "epoch", "mean training loss in nats", _histories(stages, "members"), TRAIN)
     shown = [members] if given else [*searched, members]
@@ -82,6 +81,15 @@ def learning_curves(stages: Record, given: bool = False) -> list[dict[str, Any]]
         uniform = _histories(stages, "uniform")
         shown.append(_curve("Uniform-random members", "epoch", "mean training loss in nats", uniform, EVALUATE))
     return shown
+
+
+def _fits(posterior: Record) -> list[tuple[str, list[Any]]]:
+    """The entropies of every fit of the posterior with its name; they were recorded one after the other."""
+    entropies, starts = sequence(posterior.get("entropies")), posterior.get("starts")
+    if not isinstance(starts, int) or starts < 2:
+        return [("posterior", entropies)]
+    length = max(1, len(entropies) // starts)
+    return [(f"fit {i + 1}", entropies[i * length : (i + 1) * length]) for i in range(starts)]
 
 
 def _histories(stages: Record, stage: str) -> list[tuple[str, list[Any]]]:
