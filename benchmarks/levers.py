@@ -54,6 +54,7 @@ POSTERIOR: dict[str, Any] = {"evidence": "auto", "entropy": 0.55, "steps": 500, 
 STANDING: dict[str, Any] = {"reference": 256, "untrained": 1.0, "starts": 4}  # the recipe's, beside these
 BEST: dict[str, Any] = {"batch_size": 128, "weight_decay": 1e-3}
 MIXED: dict[str, Any] = {**BEST, "paths": "mixed", "epochs": 44}  # the recipe's: as many paths in all
+PLAIN: dict[str, Any] = {"record": False, "precision": "float32"}  # without our kernels
 LEVERS: dict[str, dict[str, Any]] = {
     "base": {},
     "one path": {"paths": "one", "epochs": 200},  # as many paths in all as the fair groups have
@@ -94,7 +95,9 @@ LEVERS: dict[str, dict[str, Any]] = {
         "posterior": {"batch_size": 128, "evidence": 100.0, "weight_decay": 3e-4},
     },
     "one path, fast": {"paths": "one"},
-    "one path, plain": {"paths": "one", "record": False, "precision": "float32"},
+    "one path, plain": {"paths": "one", **PLAIN},
+    "mixed, 8 epochs, fast": {**MIXED, "epochs": 8},
+    "mixed, 8 epochs, plain": {**MIXED, "epochs": 8, **PLAIN},
 }
 
 
