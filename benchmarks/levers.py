@@ -287,7 +287,7 @@ def main(arguments: list[str] | None = None) -> None:
     kinds = ["by loss", "by accuracy", "by Brier", "noise 0.5"]
     kinds += ["untrained", "standing"] if "standing" in chosen.evidences else []
     headings = "".join(f"{name:<14}" for name in kinds)
-    print(f"{'':<34}{'seconds':>8}  {headings}{'expected':<10}rank of the mode")
+    print(f"{'':<34}{'seconds':>8}  {headings}{'expected':<10}rank of the likeliest row")
     rows = []
     for seed in chosen.seeds:
         for name in chosen.only:

@@ -297,7 +297,7 @@ def ranking(record: dict[str, Any]) -> str:
     width, bottom = WIDTH - left - 14, top + 2 * side + gap
     root = picture(
         "Place by estimate against true accuracy. By loss, networks with a skip connection around the cell stand too "
-        "low; with untrained networks beside it they rise to where they belong",
+        "low; with untrained networks beside it they rise",
         bottom + 78,
     )
     found = places(record)

@@ -281,6 +281,15 @@ def test_bad_data_leave_no_folder_behind(tmp_path):
         (["supernet.partial=2"], "has no partial channels"),
         (["space.name=darts", "supernet.partial=3"], "must be a multiple of supernet.partial"),
         (["space.name=darts", "members.cells=1"], "needs 3 cells or more"),
+        (
+            [
+                "posterior.reference=4",
+                "posterior.untrained=1",
+                "members.channels=null",
+                "members.multiply_adds=10000000",
+            ],
+            "posterior.untrained looks at",
+        ),
         (["supernet.affine=true", "posterior.estimator=straight-through"], "needs supernet.affine=false"),
     ],
 )

@@ -42,5 +42,10 @@ def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
             raise NesbsError("search.tune=bayesian needs Optuna: install it with `pip install 'nesbs[hpo]'`")
     if recipe.posterior.estimator == "straight-through" and recipe.supernet.affine and "none" in space.operations:
         raise NesbsError(f"posterior.estimator=straight-through needs supernet.affine=false on space {space.name}")
+    if recipe.posterior.untrained > 0 and (recipe.members.stem != "cifar" or recipe.members.multiply_adds is not None):
+        raise NesbsError(
+            "posterior.untrained looks at networks with members.cells and members.channels; it knows neither "
+            "members.stem=imagenet nor members.multiply_adds"
+        )
     with torch.device("meta"):
         design_supernet(space, data.train, recipe.supernet)

@@ -112,21 +112,20 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
     sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
     noise = run.recipe.posterior.noise
     stands = _standing(run, estimator)
+    alone = _judged(estimated[picked], estimator.split.labels, noise=noise)
+    if stands is not None:
+        alone["evidence"] = stands(architectures, estimated[picked])
     rankings: dict[str, list[dict[str, Any]]] = {}
     points: dict[str, list[list[float]]] = {}
     for size, groups in sets.items():
         guess = _judged(estimated[picked], estimator.split.labels, groups, noise=noise)
         truth = _judged(true, test.labels, groups, noise=noise)
         if stands is not None:  # of an ensemble: its members' mean
-            one_by_one = stands(architectures, estimated[picked])
-            guess["evidence"] = np.array([one_by_one[list(group)].mean() for group in groups])
+            guess["evidence"] = np.array([alone["evidence"][list(group)].mean() for group in groups])
         for kind in guess:
             found = rank(guess[kind], truth.get(kind, truth["loss"]), groups, share=settings.share).to_json()
             rankings.setdefault(kind, []).append(found)
         points[str(size)] = [list(pair) for pair in zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True)]
-    alone = _judged(estimated[picked], estimator.split.labels, noise=noise)
-    if stands is not None:
-        alone["evidence"] = stands(architectures, estimated[picked])
     own = _judged(true, test.labels, noise=noise)
     return {
         "truth": {"kind": "trained", "epochs": epochs, "images": len(run.data.train), "measured_on": len(test)},
@@ -147,9 +146,10 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
             architectures.append(run.space.parse(text))
         except NesbsError as error:
             raise NesbsError(f"{settings.table}, line {row}: {error}") from None
+    stands = _standing(run, estimator)
     with run.stage("quality table", len(architectures), fresh=True) as stage:
         singles = [(place,) for place in range(len(architectures))]
-        parts, stands = [], _standing(run, estimator)
+        parts = []
         for start in range(0, len(architectures), 50):
             some = architectures[start : start + 50]
             log_probs = estimator.log_probs(some)
@@ -176,17 +176,27 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
 def _standing(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture], Tensor], np.ndarray] | None:
     """With a reference: (architectures, their log-probabilities) → the evidence against each, (architectures,)."""
     settings, size = run.recipe.posterior, (run.recipe.members.cells, run.recipe.members.channels)
-    found = standing(run.space, run.data.search_valid, settings, seed=run.recipe.seed, members=size)
-    if found is None:
+    if not settings.reference:
         return None
 
     def likelihood(log_probs: Tensor) -> Tensor:
         return -metrics.nll(log_probs, estimator.split.labels, noise=settings.noise).cpu()
 
-    parts = []
-    for start in range(0, len(found.reference), 50):
-        parts.append(likelihood(estimator.log_probs(found.reference[start : start + 50])))
-        estimator.forget()
+    with run.stage("quality reference", settings.reference, fresh=True) as stage:
+        found = standing(
+            run.space,
+            run.data.search_valid,
+            settings,
+            seed=run.recipe.seed,
+            members=size,
+            heard=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
+        )
+        assert found is not None
+        parts = []
+        for start in range(0, settings.reference, 50):
+            parts.append(likelihood(estimator.log_probs(found.reference[start : start + 50])))
+            estimator.forget()
+            stage.advance(min(start + 50, settings.reference), "architectures estimated")
     others = torch.cat(parts)
     return lambda architectures, log_probs: -found.of(likelihood(log_probs), others, architectures).double().numpy()
 
@@ -218,7 +228,7 @@ def _judged(
 ) -> dict[str, np.ndarray]:
     """Losses, errors and Brier scores of ensembles from their members' log-probabilities (members, images, classes).
 
-    With `noise` also the loss under label noise, which is the evidence that the posterior is fitted to.
+    With `noise` also the loss under label noise, the evidence of a posterior without a reference.
     """
     if groups is None:
         groups = [(place,) for place in range(len(log_probs))]

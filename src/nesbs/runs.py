@@ -172,11 +172,13 @@ class Run:
         supernet = self.supernet()
         with self.stage("posterior", settings.steps * settings.starts) as stage:
             entropies: list[float] = []
-            found: dict[str, float] = {}
+            evidences: list[float] = []
+            kept: list[int] = []
 
             def heard(step: int, entropy: float, evidence: float) -> None:
                 entropies.append(entropy)
-                found["evidence"] = evidence
+                if step % settings.steps == 0:
+                    evidences.append(evidence)
                 stage.advance(step, f"entropy {entropy:.2f} nats")
 
             posterior = fit_posterior(
@@ -186,9 +188,10 @@ class Run:
                 members=(self.recipe.members.cells, self.recipe.members.channels),
                 on_look=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
                 on_step=heard,
+                on_kept=kept.append,
                 **settings.model_dump(),
             )
-            stage.note(entropies=entropies, starts=settings.starts, **found)
+            stage.note(entropies=entropies, starts=settings.starts, kept=kept[0] + 1, evidence=evidences[kept[0]])
             files.write_json(path, posterior.to_json())
         return posterior
 

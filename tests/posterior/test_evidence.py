@@ -5,6 +5,7 @@ import torch
 from pydantic import ValidationError
 
 from nesbs import metrics
+from nesbs.errors import NesbsError
 from nesbs.posterior import Evidence, Posterior, PosteriorSettings, Standing, fit, fit_posterior, standing
 from nesbs.posterior.evidence import beaten
 from nesbs.spaces import toy_edges
@@ -36,10 +37,28 @@ def test_shares_are_those_of_the_sorted_reference():
     assert beaten(torch.tensor([1.0]), torch.ones(5)).isfinite().all()  # all the same
 
 
-def test_a_share_has_the_slope_between_its_neighbours():
-    value = torch.tensor([1.2, 7.0, 99.0], requires_grad=True)
-    beaten(value, torch.tensor([1.0, 3.0, 8.0, 20.0])).sum().backward()
-    assert value.grad.tolist() == pytest.approx([1 / 2 / 4, 1 / 5 / 4, 0])
+def slopes(values, others):
+    values = values.clone().requires_grad_()
+    beaten(values, others).sum().backward()
+    return values.grad
+
+
+def test_a_shares_slope_is_the_density_around_it():
+    few = torch.tensor([1.0, 3.0, 8.0, 20.0])
+    assert slopes(torch.tensor([1.2, 7.0, 99.0, -1.0]), few).tolist() == pytest.approx([1 / 2 / 4, 1 / 5 / 4, 0, 0])
+    even = torch.arange(1000) / 1000
+    assert slopes(torch.tensor([0.2, 0.5004]), even).tolist() == pytest.approx([1, 1], rel=0.02)
+
+
+def test_no_slope_is_steep_where_others_are_the_same():
+    # A mixture's value can be that of a reference to the last bit, and references are drawn with replacement.
+    tied = torch.cat([torch.ones(3), 1 + torch.rand(97, generator=torch.Generator().manual_seed(0))])
+    close = torch.cat([tied, tied + 1e-7])
+    for others in (tied, close):
+        assert 0 < float(slopes(torch.tensor([1.0]), others)) < 10
+        assert float(slopes(others[:50], others).max()) < 10
+    assert float(slopes(torch.tensor([1.0]), torch.ones(40))) == 0
+    assert beaten(torch.tensor([1.0]), torch.tensor([1.0, 1.0, 2.0, 3.0])).tolist() == [0.125]
 
 
 def test_without_a_reference_the_evidence_is_the_log_likelihood(supernet, mini):
@@ -69,6 +88,24 @@ def test_with_a_reference_it_is_a_share_by_likelihood_and_one_by_untrained_netwo
     assert torch.equal(evidence.of(drawn, again), evidence.of(drawn, 1))
     gates = toy_edges().gates(torch.nn.functional.one_hot(toy_edges().encode_all([drawn[-1]])[0], 3).float())
     assert float(evidence.of_mixture(gates, 1).detach()) == pytest.approx(float(likelihood[-1]), abs=1e-4)
+
+
+def test_settings_and_standing_go_together(supernet, mini):
+    stands = standing(toy_edges(), mini.search_valid, PosteriorSettings(reference=4), seed=0)
+    for given, settings in ((stands, PosteriorSettings()), (None, PosteriorSettings(reference=4))):
+        with pytest.raises(NesbsError, match="exactly where posterior.reference is above 0"):
+            Evidence(supernet, mini.search_valid, settings, stands=given)
+
+
+def test_a_small_space_is_looked_at_ahead_on_a_gpu_alone():
+    known = Known(dict.fromkeys(toy_edges(), 0.0))
+    stands, asked = Standing(list(toy_edges())[:3], known, 1.0), []
+    known.scores = lambda architectures, heard=None: asked.append(len(architectures))
+    stands.look_ahead()
+    assert asked == []
+    known.device = torch.device("cuda")
+    stands.look_ahead()
+    assert asked == [27]
 
 
 def test_the_reference_is_as_large_as_asked_for_and_the_seeds_own(mini):
@@ -109,8 +146,11 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
     best, worst = certain(int(order[-1])), certain(int(order[0]))
     fits = iter([best, worst] if best_first else [worst, best])
     monkeypatch.setattr(fit, "fit_elbo", lambda *_, **__: next(fits))
-    found = fit_posterior(supernet, mini.search_valid, starts=2, steps=5, batch_size=30, evidence=evidence)
+    kept = []
+    settings = {"starts": 2, "steps": 5, "batch_size": 30, "evidence": evidence}
+    found = fit_posterior(supernet, mini.search_valid, on_kept=kept.append, **settings)
     assert found.mode() == best.mode()
+    assert kept == [0 if best_first else 1]
     assert next(fits, None) is None  # both were made
 
 

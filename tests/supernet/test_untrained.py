@@ -1,6 +1,7 @@
 """Untrained networks: what they answer, by hand; and that it says something about a benchmark's accuracies."""
 
 import csv
+import itertools
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ def test_the_score_is_that_of_each_network_alone(make, mini):
         else:
             correlations = torch.corrcoef((after - before).flatten(1).double())
             assert score == pytest.approx(float((IMAGES**2 / correlations.square().sum()).log()), abs=1e-3)
+
+
+@pytest.mark.parametrize("make", TOYS)
+def test_many_at_once_score_as_one_by_one(make, mini):
+    # As on a GPU; among them dead ones, and ones that are alike in part.
+    space = make()
+    drawn = list(itertools.islice(space, 30))
+    untrained = Untrained(space, mini.search_train, cells=3, channels=4)
+    torch.testing.assert_close(untrained._scored(drawn), untrained.scores(drawn), atol=2e-3, rtol=0)
 
 
 def test_every_image_is_changed_alike(mini):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.data import Split
+from nesbs.errors import NesbsError
 from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet, Untrained, predictor
@@ -34,7 +35,9 @@ class Evidence:
         seed: int = 0,
         stands: Standing | None = None,
     ) -> None:
-        """`stands` is the reference that the settings ask for (`standing`)."""
+        """`stands` holds the reference that the settings ask for (`standing`)."""
+        if (stands is None) != (settings.reference == 0):
+            raise NesbsError("evidence goes with a standing exactly where posterior.reference is above 0")
         self._supernet, self._split, self._settings = supernet, split, settings
         size = min(settings.batch_size, len(split))
         random = rng.generator(seed, "posterior", "batches")
@@ -97,17 +100,22 @@ class Standing:
     ) -> None:
         """Without `untrained` an architecture stands where its log-likelihood does; `heard` is `Untrained.scores`'s."""
         self.reference = reference
-        self._untrained, self._weight = untrained, weight
+        self.weight = weight
+        self._untrained = untrained
         if untrained is not None:
-            if untrained.device.type == "cuda" and len(untrained.space) <= SMALL:
-                untrained.scores(list(untrained.space), heard)  # many at a time cost little more than one
             self._others = untrained.scores(reference, heard)
+
+    def look_ahead(self, heard: Callable[[int, int], None] | None = None) -> None:
+        """Score all of a small space on a GPU, where many at a time cost little more than one."""
+        untrained = self._untrained
+        if untrained is not None and untrained.device.type == "cuda" and len(untrained.space) <= SMALL:
+            untrained.scores(list(untrained.space), heard)
 
     def untrained(self, architectures: Sequence[Architecture]) -> Tensor:
         """The weighted share of the reference that untrained networks let each beat, (architectures,)."""
         if self._untrained is None:
             return torch.zeros(len(architectures))
-        return self._weight * beaten(self._untrained.scores(architectures), self._others)
+        return self.weight * beaten(self._untrained.scores(architectures), self._others)
 
     def of(self, values: Tensor, others: Tensor, architectures: Sequence[Architecture]) -> Tensor:
         """The evidence of architectures with log-likelihoods `values`, the reference having `others`."""
@@ -138,11 +146,21 @@ def standing(
 def beaten(values: Tensor, others: Tensor) -> Tensor:
     """The share of `others` (number,) that lie below each of `values` (…); between two of them in proportion.
 
+    Its gradient is the density of the others around a value, over a tenth of them: between two that lie close together
+    the share itself is as good as a step.
+
     >>> beaten(torch.tensor([0.0, 1.5, 2.0, 9.0]), torch.tensor([3.0, 1.0, 2.0]))
     tensor([0.1667, 0.3333, 0.5000, 0.8333])
     """
-    ordered = others.sort().values.to(values)
-    above = torch.searchsorted(ordered, values.detach().contiguous()).clamp(1, len(ordered) - 1)
+    ordered, found, last = others.sort().values.to(values), values.detach().contiguous(), len(others) - 1
+    above = torch.searchsorted(ordered, found).clamp(1, last)
     low, high = ordered[above - 1], ordered[above]
-    between = ((values - low) / (high - low).clamp_min(torch.finfo(ordered.dtype).tiny)).clamp(0, 1)
-    return (above - 0.5 + between) / len(ordered)
+    between = torch.where(high > low, (found - low) / (high - low), (found > low).to(found)).clamp(0, 1)
+    share = (above - 0.5 + between) / len(ordered)
+    if not values.requires_grad:
+        return share
+    first, end = (above - 1 - last // 20).clamp_min(0), (above + last // 20).clamp_max(last)
+    width = ordered[end] - ordered[first]
+    inside = (width > 0) & (found >= ordered[0]) & (found <= ordered[-1])
+    slope = torch.where(inside, (end - first) / len(ordered) / torch.where(inside, width, 1), 0)
+    return share + (values - found) * slope

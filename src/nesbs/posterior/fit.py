@@ -149,13 +149,15 @@ def fit_posterior(
     stands: Standing | None = None,
     on_look: Callable[[int, int], None] | None = None,
     on_step: Heard | None = None,
+    on_kept: Callable[[int], None] | None = None,
     **settings: object,
 ) -> Posterior:
     """Fit the posterior to a trained supernet on images it has not seen (Algorithm 1, line 3).
 
     `settings` are those of the recipe's section `posterior`: `estimator`, `evidence`, `steps`, …; `members` are their
     cells and channels, which `untrained` asks for, unless a reference made before is given (`stands`). `on_look` hears
-    how many untrained networks have been looked at; `on_step` counts on over several `starts`.
+    how many untrained networks have been looked at; `on_step` counts on over several `starts`, `on_kept` hears which of
+    them was kept, from 0.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -175,10 +177,12 @@ def fit_posterior(
         )
     stands = stands or standing(supernet.space, split, chosen, seed=seed, members=members, heard=on_look)
     evidence = Evidence(supernet, split, chosen, seed=seed, stands=stands)
+    if stands is not None:
+        stands.look_ahead(on_look)
     surrogate = leave_one_out(evidence.of, chosen.architectures)
     if chosen.estimator == "straight-through":
         surrogate = straight_through(evidence.of_mixture, chosen.gumbel_temperature)
-        if chosen.untrained > 0:  # which has no gradient to pass through; expectations add up
+        if stands is not None and stands.weight > 0:  # which has no gradient to pass through; expectations add up
             surrogate = _sum(surrogate, leave_one_out(evidence.of_untrained, chosen.architectures))
     fixed = None if chosen.evidence == "auto" else chosen.evidence
     supernet.eval()
@@ -199,16 +203,20 @@ def fit_posterior(
                 generator=rng.generator(seed, "posterior", "architectures", *([start] if start else [])),
                 on_step=_counting_on(on_step, start * chosen.steps),
             )
-            if chosen.starts == 1:
-                return posterior.tempered(chosen.temperature)
             # Judged by the objective that they climbed; those of evidence=auto have the same entropy.
-            kl = 0.0 if fixed is None else float(posterior.kl()) / fixed
-            drawn = rng.generator(seed, "posterior", "judged")
-            found.append((_expected(evidence, posterior, chosen.architectures, drawn) - kl, posterior))
+            objective = 0.0
+            if chosen.starts > 1:
+                drawn = rng.generator(seed, "posterior", "judged")
+                kl = 0.0 if fixed is None else float(posterior.kl()) / fixed
+                objective = _expected(evidence, posterior, chosen.architectures, drawn) - kl
+            found.append((objective, posterior))
     finally:
         for parameter in trainable:
             parameter.requires_grad_(True)
-    return max(found, key=lambda one: one[0])[1].tempered(chosen.temperature)
+    kept = max(range(chosen.starts), key=lambda start: found[start][0])
+    if on_kept is not None:
+        on_kept(kept)
+    return found[kept][1].tempered(chosen.temperature)
 
 
 def _sum(one: Surrogate, other: Surrogate) -> Surrogate:

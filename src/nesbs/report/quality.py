@@ -7,7 +7,7 @@ from typing import Any
 from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
 
-# What estimates are ranked by; the last where the likelihood has label noise.
+# What estimates are ranked by; the last where the posterior is fitted to something else than the loss.
 KINDS = {"loss": "loss", "error": "error", "brier": "Brier score", "evidence": "evidence"}
 
 

@@ -124,7 +124,7 @@ def _supernet(recipe: Recipe, count: int, times: str) -> Item:
 def _posterior(recipe: Recipe, count: int, times: str) -> Item:
     own = recipe.posterior
     step = POSTERIOR_STEP.get((recipe.space.name, own.estimator, own.batch_size))
-    return Item(f"{times}: posterior", None if step is None else count * own.steps * step / 3.6e6)
+    return Item(f"{times}: posterior", None if step is None else count * own.starts * own.steps * step / 3.6e6)
 
 
 def _hours(hours: float) -> str:

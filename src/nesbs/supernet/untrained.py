@@ -26,7 +26,7 @@ from nesbs.training import place
 
 IMAGES = 24
 CHANGE = 0.01  # of images in [0, 1]
-AT_ONCE = {"cuda": 512, "cpu": 1}  # architectures that go through the network together
+AT_ONCE = 2**27  # values of one state that go through the network together on a GPU
 
 
 class Untrained:
@@ -71,7 +71,8 @@ class Untrained:
         """
         live = [self.space.live(architecture) for architecture in architectures]
         missing = {cells: one for cells, one in zip(live, architectures, strict=True) if cells not in self._known}
-        size = AT_ONCE[self.device.type]
+        size = max(1, AT_ONCE // self._images[:, :1].numel() // self._network.channels)
+        size = size if self.device.type == "cuda" else 1
         for start in range(0, len(missing), size):
             part = dict(list(missing.items())[start : start + size])
             self._known.update(zip(part, self._scored(list(part.values())).tolist(), strict=True))
