@@ -356,8 +356,9 @@ def test_the_papers_hours_stand_beside_the_seconds_where_it_has_some():
     assert all("8.0" not in row for row in comparison_as_markdown({**record, "space": "darts"}).splitlines()[2:5])
 
 
-def test_the_command_prints_the_table(whole, capsys):
-    folder, value, _ = whole
+def test_the_command_prints_the_table(whole, tmp_path, capsys):
+    made, value, _ = whole
+    folder = shutil.copytree(made, tmp_path / "compared")  # other tests read what was made
     assert call("compare", "toy", "--methods", "urs, single-best", "--out", folder, *SET) == 0
     out = capsys.readouterr().out
     mean = value["methods"]["urs"]["mean"]["error"]
@@ -398,5 +399,5 @@ def test_a_folder_of_another_comparison_is_refused(whole, tmp_path, capsys):
     assert "rivals.pool is 6 there and 7 here" in capsys.readouterr().err
     assert call("compare", "toy", "--methods", "urs", "--out", folder / "seed-0", *SET) == 2
     assert "seed-0 holds a run, not a comparison" in capsys.readouterr().err
-    shutil.copy(folder / "comparison.md", tmp_path / "notes.md")
+    (tmp_path / "notes.md").write_text("not a comparison's\n")
     assert call("compare", "toy", "--methods", "urs", "--out", tmp_path, *SET) == 2
