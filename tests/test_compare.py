@@ -67,11 +67,12 @@ def whole(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nesbs.trained.member_training", counted)
         value = compare(recipe(), folder, ENSEMBLES, seeds=3)
+    assert files.read_json(folder / "comparison.json") == value  # here: tests below add methods to the folder
     return folder, value, trained
 
 
 def test_nothing_is_trained_twice_and_everything_is_measured(whole):
-    folder, value, trained = whole
+    _, value, trained = whole
     assert len(set(trained)) == len(trained)
     # One name is one architecture: no other name hides the same training, but for the copies of a deep ensemble.
     plain = [entry for entry in trained if "-1" not in entry[3].split()[-1]]
@@ -82,7 +83,6 @@ def test_nothing_is_trained_twice_and_everything_is_measured(whole):
         errors = [outcome["scores"]["error"] for outcome in entry["seeds"]]
         assert entry["mean"]["error"]["mean"] == pytest.approx(np.mean(errors))
         assert entry["mean"]["error"]["standard_error"] == pytest.approx(np.std(errors, ddof=1) / 3**0.5)
-    assert files.read_json(folder / "comparison.json") == value
 
 
 def test_the_same_command_and_more_methods_find_what_is_there(whole, monkeypatch):
