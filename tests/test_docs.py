@@ -218,6 +218,10 @@ def test_what_the_compare_page_says_of_the_curves_is_in_the_record():
     assert apart("nesbs", "nes-rs") == {(3, budget): False for budget in (40, 50, 60, 80, 100)}
     assert f"worth {said('nes-rs', 'urs', 3, 100)} points" in page
     assert f"{said('nes-rs', 'urs', 5, 100)} for ensembles of five" in page
+    seconds = tables.read("curves-forward", "curves.json")["seconds"]
+    points = [one["points"] for one in seconds]
+    assert f"it took {seconds[0]['posterior']:.0f} s beside other work" in page
+    assert f"of every method {min(points):.0f} to {max(points):.0f} s." in page
     before = [tables.gap("curves", "nesbs", "nes-re", 5, budget) for budget in BUDGETS]
     assert [mean > half for mean, half in before] == [False] * 3 + [True] * 6
 
