@@ -6,7 +6,8 @@
 cent. Every lever trains a supernet of NAS-Bench-201, estimates the table's architectures on images it has not seen,
 and fits a posterior; the row says how well loss and accuracy rank, and where the posterior puts its mass. With
 `--evidences likelihood standing` a second posterior is fitted to what the recipe takes for evidence: the share of
-random architectures that one beats by its loss, and untrained at full depth.
+random architectures that one beats by its loss, and untrained at full depth; with `--evidences` and nothing behind it
+none is.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from nesbs.posterior import Posterior, PosteriorSettings, Standing, fit_posterio
 from nesbs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
+from nesbs.supernet.paths import Group
 from nesbs.supernet.train import draw_epochs, supernet_training
 from nesbs.training import Epoch, side_by_side
 
@@ -46,7 +48,7 @@ BASE: dict[str, Any] = {
     "skip_dead": True,
     "precision": "auto",
 }
-OWN = ("refine", "average", "split", "posterior")  # settings that are not the supernet's
+OWN = ("refine", "average", "split", "warm", "posterior")  # settings that are not the supernet's
 SPLIT = 3  # the edge from a cell's input to its output
 Judge = Callable[[Sequence[Architecture]], dict[str, np.ndarray]]
 ESTIMATORS = ["leave-one-out", "straight-through"]
@@ -69,6 +71,11 @@ LEVERS: dict[str, dict[str, Any]] = {
     "decay 1e-3": {"weight_decay": 1e-3},
     "rate 0.05": {"learning_rate": 0.05},
     "rate 0.2": {"learning_rate": 0.2},
+    "falls linearly": {"schedule": "linear"},
+    "rises first": {"warm_up": 5},
+    "convolutions first": {"warm": 10},
+    "affine": {"affine": True},
+    "averaged": {"average": 10},
     "cutout 8": {"cutout": 8},
     "plain images": {"crop": 0, "flip": False},
     "best": BEST,
@@ -96,17 +103,16 @@ LEVERS: dict[str, dict[str, Any]] = {
     },
     "one path, fast": {"paths": "one"},
     "one path, plain": {"paths": "one", **PLAIN},
-    "mixed, 8 epochs, fast": {**MIXED, "epochs": 8},
-    "mixed, 8 epochs, plain": {**MIXED, "epochs": 8, **PLAIN},
+    "mixed, 20 epochs, plain": {**MIXED, "epochs": 20, **PLAIN},
 }
 
 
 def estimates(
-    supernet: Supernet, data: Dataset, architectures: Sequence[Architecture], *, batch: int
+    supernet: Supernet, data: Dataset, architectures: Sequence[Architecture], *, batch: int, others: Sequence[int] = ()
 ) -> dict[str, np.ndarray]:
     """What the supernet judges architectures by, each (architectures,), on all images held out.
 
-    Fewer blur the better half.
+    Fewer blur the better half. `others` are sizes of batches in which the loss is estimated too.
     """
     estimator = Estimator(supernet, data.search_valid, batch_size=batch)
     kinds: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -121,6 +127,9 @@ def estimates(
         for kind, score in kinds.items():
             found[kind] += score(log_probs, estimator.split.labels).tolist()
         estimator.forget()
+    for other in others:
+        own = estimates(supernet, data, architectures, batch=other)
+        found[f"loss, batches of {other}"] = own["loss"].tolist()
     return {kind: np.array(values) for kind, values in found.items()}
 
 
@@ -151,13 +160,31 @@ def averaged(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supe
     return supernet
 
 
+def draw(
+    posterior: Posterior, data: Dataset, settings: SupernetSettings, *, epochs: int, seed: int
+) -> list[list[Group]]:
+    """Paths for so many epochs, one a step."""
+    steps, random = steps_per_epoch(data.search_train, settings.batch_size), torch.Generator().manual_seed(seed)
+    return [[(path,) for path in posterior.sample(steps, generator=random)] for _ in range(epochs)]
+
+
+def warmed(data: Dataset, *, seed: int, warm: int, **settings: Any) -> Supernet:
+    """A supernet that trains convolutions alone for the first `warm` epochs, one path a step."""
+    space, chosen = nasbench201(), SupernetSettings.of(settings)
+    supernet = build_supernet(space, data.search_train, chosen, seed=seed)
+    logits = Posterior(space).logits.clone()
+    logits[:, [place for place, name in enumerate(space.operations) if "conv" not in name]] = -100.0
+    first = draw(Posterior(space, logits), data, chosen, epochs=warm, seed=seed)
+    paths = first + draw_epochs(space, data.search_train, chosen, seed=seed)[warm:]
+    [supernet.losses] = side_by_side([supernet_training(supernet, data.search_train, chosen, paths, seed=seed)])
+    return supernet
+
+
 def train_on(supernet: Supernet, data: Dataset, posterior: Posterior, *, seed: int, **settings: Any) -> None:
     """Train further at half the rate, one path a step, drawn from a posterior."""
     chosen = SupernetSettings.of({**settings, "paths": "one", "learning_rate": settings["learning_rate"] / 2})
-    steps = steps_per_epoch(data.search_train, chosen.batch_size)
-    random = torch.Generator().manual_seed(seed)
-    epochs = [[(path,) for path in posterior.sample(steps, generator=random)] for _ in range(chosen.epochs)]
-    [supernet.losses] = side_by_side([supernet_training(supernet, data.search_train, chosen, epochs, seed=seed)])
+    paths = draw(posterior, data, chosen, epochs=chosen.epochs, seed=seed)
+    [supernet.losses] = side_by_side([supernet_training(supernet, data.search_train, chosen, paths, seed=seed)])
 
 
 def split(supernet: Supernet, data: Dataset, *, seed: int, **settings: Any) -> list[Supernet]:
@@ -196,10 +223,12 @@ def measure(
     estimators: Sequence[str],
     noises: Sequence[float],
     evidences: Sequence[str],
+    batches: Sequence[int],
     toy: bool,
 ) -> dict[str, Any]:
     """One lever with one seed: the ranking, and a posterior by each estimator."""
-    settings = {**BASE, **LEVERS[name], **({"epochs": 1, "channels": 4, "batch_size": 64} if toy else {})}
+    settings = {**BASE, **LEVERS[name]}
+    settings |= {"epochs": 1, "channels": 4, "batch_size": 64} if toy else {}
     fitted = {
         **POSTERIOR,
         **settings.get("posterior", {}),
@@ -210,6 +239,8 @@ def measure(
     shaping = {key: value for key, value in settings.items() if key not in OWN}
     if "average" in settings:
         supernet = averaged(data, seed=seed, average=settings["average"], **shaping)
+    elif "warm" in settings:
+        supernet = warmed(data, seed=seed, warm=1 if toy else settings["warm"], **shaping)
     else:
         supernet = train_supernet(nasbench201(), data.search_train, seed=seed, **shaping)
     if "refine" in settings:  # towards what is likely good
@@ -221,12 +252,12 @@ def measure(
     trained = time.perf_counter() - started
     batch = 50 if toy else 1000
 
-    def judge(some: Sequence[Architecture]) -> dict[str, np.ndarray]:
+    def judge(some: Sequence[Architecture], others: Sequence[int] = ()) -> dict[str, np.ndarray]:
         if several:
             return split_estimates(several, data, some, batch=batch)
-        return estimates(supernet, data, some, batch=batch)
+        return estimates(supernet, data, some, batch=batch, others=others)
 
-    found = judge(architectures)
+    found = judge(architectures, batches)
     stands, seconds = None, 0.0
     if "standing" in evidences:
         started = time.perf_counter()
@@ -275,6 +306,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--evidences", nargs="*", choices=["likelihood", "standing"], default=["likelihood"], help="it is fitted to"
     )
+    parser.add_argument("--batches", nargs="*", type=int, default=[], help="estimate the loss in such batches too")
     parser.add_argument("--rows", type=int, help="so many of the table's rows, the first")
     parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -285,6 +317,7 @@ def main(arguments: list[str] | None = None) -> None:
     texts, accuracies = read_table(chosen.table, chosen.column)
     architectures = [nasbench201().parse(text) for text in texts[: chosen.rows]]
     kinds = ["by loss", "by accuracy", "by Brier", "noise 0.5"]
+    kinds += [f"batch {size}" for size in chosen.batches]
     kinds += ["untrained", "standing"] if "standing" in chosen.evidences else []
     headings = "".join(f"{name:<14}" for name in kinds)
     print(f"{'':<34}{'seconds':>8}  {headings}{'expected':<10}rank of the likeliest row")
@@ -292,8 +325,8 @@ def main(arguments: list[str] | None = None) -> None:
     for seed in chosen.seeds:
         for name in chosen.only:
             truth = np.array(accuracies[: chosen.rows])
-            how = {"estimators": chosen.estimators, "noises": chosen.noises, "evidences": chosen.evidences}
-            row = measure(name, data, architectures, truth, seed=seed, toy=chosen.toy, **how)
+            lists = {key: getattr(chosen, key) for key in ("estimators", "noises", "evidences", "batches")}
+            row = measure(name, data, architectures, truth, seed=seed, toy=chosen.toy, **lists)
             rows.append(row)
             ranks = list(row["rankings"].values())
             figures = "".join(f"{r['spearman']['value']:.3f}/{r['better_half']:.3f}  ".ljust(14) for r in ranks)

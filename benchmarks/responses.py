@@ -2,14 +2,17 @@
 
     python -m benchmarks.responses --root DATA --table nasbench201.csv --column valid_acc_cifar10 --json FILE
 
-Both train a supernet of NAS-Bench-201 one path a step, for as many epochs: after it, a posterior is fitted by each
-estimator; during it, the best-response posterior draws the paths it is fitted to. Each is judged by its own supernet
-(how far the mode is behind the best of a hundred draws) and by the table of true accuracies.
+Both train a supernet of NAS-Bench-201 one path a step, for as many epochs. During it, the best-response posterior draws
+the paths it is fitted to; after it, a posterior is fitted by each estimator, with as much evidence and with as much as
+makes it as undecided. Each is judged by its own supernet (how far the mode is behind the best of a hundred draws) and
+by the table of true accuracies.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +32,7 @@ from nesbs.rivals import best_response, discrepancy
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, train_supernet
 
-EVIDENCE = 100.0  # of both: best-response has no way to find its own
+EVIDENCE = 100.0  # best-response has no way to find its own
 
 
 def measure(
@@ -58,13 +61,6 @@ def measure(
         )
 
     started = time.perf_counter()
-    uniform = train_supernet(space, data.search_train, seed=seed, **shared)
-    trained = time.perf_counter() - started
-    for estimator in ESTIMATORS:
-        started = time.perf_counter() - trained
-        fitted = fit_posterior(uniform, data.search_valid, seed=seed, estimator=estimator, **fitting)
-        judged(f"after, {estimator}", uniform, fitted, started)
-    started = time.perf_counter()
     supernet, learned = best_response(
         space,
         data.search_train,
@@ -74,6 +70,16 @@ def measure(
         posterior=PosteriorSettings.of(fitting),
     )
     judged("during (best response)", supernet, learned, started)
+    started = time.perf_counter()
+    uniform = train_supernet(space, data.search_train, seed=seed, **shared)
+    trained = time.perf_counter() - started
+    undecided = {"evidence": "auto", "entropy": float(learned.entropy()) / math.log(len(space))}
+    for estimator, (said, weighed) in itertools.product(ESTIMATORS, {"": {}, ", as undecided": undecided}.items()):
+        started = time.perf_counter() - trained
+        how = {**fitting, **weighed, "estimator": estimator}
+        judged(
+            f"after, {estimator}{said}", uniform, fit_posterior(uniform, data.search_valid, seed=seed, **how), started
+        )
     return rows
 
 
@@ -93,14 +99,15 @@ def main(arguments: list[str] | None = None) -> None:
     data = load_dataset(chosen.data, root=chosen.root, train_limit=chosen.limit).to(device)
     texts, accuracies = read_table(chosen.table, chosen.column)
     architectures = [nasbench201().parse(text) for text in texts]
-    print(f"{'':<34}{'seconds':>8}{'entropy':>9}{'mode':>8}{'best':>8}{'gap':>8}{'expected':>10}  rank of the mode")
+    columns = f"{'seconds':>8}{'entropy':>9}{'mode':>8}{'best':>8}{'gap':>8}{'expected':>10}"
+    print(f"{'':<42}{columns}  rank of the likeliest row")
     rows: list[dict[str, Any]] = []
     for seed in chosen.seeds:
         for row in measure(data, architectures, np.array(accuracies), seed=seed, toy=chosen.toy, epochs=chosen.epochs):
             rows.append(row)
             errors = "".join(f"{100 * value:>8.2f}" for value in row["errors"].values())
             print(
-                f"{row['name'] + f' ({seed})':<34}{row['seconds']:>8.1f}{row['entropy']:>9.2f}{errors}"
+                f"{row['name'] + f' ({seed})':<42}{row['seconds']:>8.1f}{row['entropy']:>9.2f}{errors}"
                 f"{row['expected']:>10.2f}  {row['mode_rank']} of {row['architectures']}",
                 flush=True,
             )

@@ -170,6 +170,81 @@ def beside_the_papers():
     return "\n".join(lines)
 
 
+def levers():
+    """Settings varied one at a time, and what they became together: Spearman over 1,000 rows by loss and accuracy."""
+    lines = [
+        "| | seeds | by loss: all, the better half | by accuracy: all, the better half | expected accuracy % |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    alone = {row["name"]: [row] for row in read("ranking", "levers.json")["rows"]}
+    together = read("ranking", "fast-mixed.json")["rows"]
+    for name, said in LEVERS.items():
+        rows = alone.get(name, together)
+        figures = []
+        for kind in ("loss", "error"):
+            found = [row["rankings"][kind] for row in rows]
+            means = fmean(one["spearman"]["value"] for one in found), fmean(one["better_half"] for one in found)
+            figures.append(", ".join(f"{mean:.3f}" for mean in means))
+        figures.append(f"{fmean(row['posteriors']['leave-one-out']['expected'] for row in rows):.2f}")
+        lines.append(f"| {said} | {len(rows)} | {' | '.join(figures)} |")
+    return "\n".join(lines)
+
+
+LEVERS = {
+    "base": "one cell a stage, 16 channels, fair groups, 40 epochs, batches of 256, decay 3e-4",
+    "one path": "… one path a step, 200 epochs (as many paths)",
+    "dense": "… groups without `none`, 50 epochs (as many paths)",
+    "two cells": "… two cells a stage",
+    "20 epochs": "… 20 epochs",
+    "batch 128": "… batches of 128",
+    "decay 1e-3": "… decay 1e-3",
+    "mixed, 20 epochs": "batches of 128, decay 1e-3, fair and dense groups in turn, 20 epochs",
+}
+
+
+def together():
+    """Spearman of the mean loss of the recipe's three supernets, over all rows and over the better half."""
+    true = np.array(list(BENCHMARK.values()))
+    half = true >= np.median(true)
+    mean = -np.mean([row["estimates"]["loss"] for row in read("ranking", "mixed.json")["rows"]], axis=0)
+    return [spearmanr(mean[rows], true[rows]).statistic for rows in (slice(None), half)]
+
+
+SIZES = (1, 3, 5, 7)
+PAPER = {  # app. C.1
+    "spearman": ("0.65", "0.33", "0.40", "−0.12"),
+    "pearson": ("0.82", "0.45", "0.45", "−0.16"),
+    "agreement": ("33 %", "20 %", "31 %", "25 %"),
+}
+
+
+def in_darts():
+    """Correlations of estimated and true performance in the DARTS space by the ensembles' size, and the paper's."""
+    found = read("quality-darts", "quality.json")["trained"]["rankings"]
+    lines = [f"| | {' | '.join(f'n = {size}' for size in SIZES)} |", f"| --- |{' --- |' * len(SIZES)}"]
+    for key, said in (("spearman", "Spearman"), ("pearson", "Pearson"), ("agreement", "Agreement-30 %")):
+        for kind, by in (("loss", "by loss"), ("evidence", "with untrained networks")):
+            values = [one[key]["value"] for one in found[kind]]
+            cells = [f"{100 * value:.0f} %" if key == "agreement" else f"{value:.2f}" for value in values]
+            lines.append(f"| {said}, {by} | {' | '.join(cells).replace('-', '−')} |")
+        lines.append(f"| {said}, the paper's | {' | '.join(PAPER[key])} |")
+    return "\n".join(lines)
+
+
+def responses():
+    """The posterior fitted after the supernet's training and the one learned during it."""
+    lines = [
+        "| posterior | entropy | error %: mode, best draw, gap | expected accuracy % | rank of the likeliest row |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in read("ranking", "responses.json")["rows"]:
+        errors = ", ".join(f"{100 * row['errors'][key]:.2f}" for key in ("mode", "best", "gap"))
+        lines.append(
+            f"| {row['name']} | {row['entropy']:.2f} | {errors} | {row['expected']:.2f} | {row['mode_rank']} |"
+        )
+    return "\n".join(lines)
+
+
 def around():
     """Where the better half of the rows stands in truth and by estimates, by the operation from input to output."""
     rows = read("ranking", "mixed.json")["rows"]
@@ -189,16 +264,27 @@ def around():
     return "\n".join(lines)
 
 
+PATHS = {"mixed": {"fast": "fast-mixed", "plain": "plain-mixed"}, "one path": {"fast": "fast", "plain": "plain"}}
+
+
+def by_path(name):
+    """Spearman of the supernets of one record, by seed: by loss, accuracy and, where it was taken, Brier score."""
+    found = [row["rankings"] for row in read("ranking", f"{name}.json")["rows"]]
+    kinds = [kind for kind in ("loss", "error", "brier") if kind in found[0]]
+    return {kind: [one[kind]["spearman"]["value"] for one in found] for kind in kinds}
+
+
 def fast_and_plain():
     """Spearman over 1,000 rows of supernets trained by the fast and by the plain path, seed by seed."""
     lines = ["| | by loss | by accuracy |", "| --- | --- | --- |"]
-    for name in ("fast", "plain"):
-        found = [row["rankings"] for row in read("ranking", f"{name}.json")["rows"]]
-        cells = []
-        for kind in ("loss", "error"):
-            values = [one[kind]["spearman"]["value"] for one in found]
-            cells.append(f"{', '.join(f'{value:.3f}' for value in values)}: mean {fmean(values):.3f}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for trained, records in PATHS.items():
+        for path, name in records.items():
+            found = by_path(name)
+            cells = [
+                f"{', '.join(f'{value:.3f}' for value in found[kind])}: mean {fmean(found[kind]):.3f}"
+                for kind in ("loss", "error")
+            ]
+            lines.append(f"| {trained}, {path} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

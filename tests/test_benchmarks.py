@@ -43,6 +43,11 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
     [row] = files.read_json(tmp_path / "levers.json")["rows"]
     assert set(row["posteriors"]) == {"leave-one-out", "leave-one-out, standing"}
     assert {"loss", "untrained", "standing"} <= set(row["rankings"])
+    others = ["--only", "convolutions first", "averaged", "affine", "--evidences", "--batches", "30"]
+    levers.main(["--toy", *which, *others, "--json", out])
+    for row in files.read_json(tmp_path / "levers.json")["rows"]:
+        assert row["posteriors"] == {}
+        assert row["estimates"]["loss"] != row["estimates"]["loss, batches of 30"]
 
 
 def test_leave_one_out_is_unbiased_and_straight_through_is_not(tmp_path):
@@ -73,10 +78,12 @@ def test_posteriors_fitted_after_and_during_training_are_compared(tmp_path):
     responses.main([*arguments, "--table", str(table), "--json", str(tmp_path / "found.json")])
     rows = files.read_json(tmp_path / "found.json")["rows"]
     assert [row["name"] for row in rows] == [
-        "after, leave-one-out",
-        "after, straight-through",
         "during (best response)",
+        *("after, leave-one-out", "after, leave-one-out, as undecided"),
+        *("after, straight-through", "after, straight-through, as undecided"),
     ]
+    response, _, *undecided = (row["entropy"] for row in rows)
+    assert undecided[::2] == pytest.approx([response] * 2, rel=0.05)
     for row in rows:
         errors = row["errors"]
         assert errors["gap"] == pytest.approx(errors["mode"] - errors["best"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from samplers import test_ensembles
 from spaces import test_contract
 
 from nesbs.cli import app
+from nesbs.evaluation.ranking import fisher_interval
 from nesbs.methods import METHODS
 from nesbs.posterior import Posterior
 from nesbs.samplers import NoEnsembleError
@@ -160,7 +162,10 @@ CHECKS = {
         ("ranking", "ranking", tables.ranking),
         ("ranking", "stand-in", lambda: tables.ranking("tiny-imagenet")),
         ("ranking", "paper", tables.beside_the_papers),
+        ("ranking", "levers", tables.levers),
         ("ranking", "around", tables.around),
+        ("ranking", "responses", tables.responses),
+        ("ranking", "DARTS", tables.in_darts),
         ("ranking", "estimators", tables.estimators),
         ("ranking", "estimators on the benchmark", tables.estimators_on_the_benchmark),
         ("attack", "attacks", tables.attacks),
@@ -226,14 +231,31 @@ def test_what_the_compare_page_says_of_the_curves_is_in_the_record():
     assert [mean > half for mean, half in before] == [False] * 3 + [True] * 6
 
 
+def test_speed_costs_no_ranking():
+    def higher(trained):
+        fast, plain = (tables.by_path(tables.PATHS[trained][path]) for path in ("fast", "plain"))
+        return {kind: fmean(fast[kind]) - fmean(plain[kind]) for kind in fast}
+
+    mixed, one = higher("mixed"), higher("one path")
+    assert max(map(abs, mixed.values())) <= 0.02
+    said = words("speed")
+    assert f"by loss the fast path's mean is {mixed['loss']:.3f} higher, by accuracy {mixed['error']:.3f}" in said
+    assert f"by Brier score {mixed['brier']:.3f}." in said
+    assert f"it is {-one['loss']:.3f} lower by loss and {one['error']:.3f} higher by accuracy" in said
+
+
 def test_the_seconds_of_whole_searches_are_those_of_the_records():
     [whole] = tables.read("benchmarks", "h200-whole.json")["rows"]
     stages = {name: f"{seconds:.0f}" for name, seconds in whole["stages"].items()}
+    alone = f"the recipe's supernet took {stages['supernet']} s and its posterior {stages['posterior']} "
+    assert alone in words("ranking")
     judging = whole["stages"]["selection"] + whole["stages"]["selection by Monte Carlo"]
     said = words("speed")
     assert f"{whole['seconds']:.0f} s, of which the supernet took {stages['supernet']}" in said
     assert f"the posterior {stages['posterior']}, and judging" in said
     assert f"both samplers {judging:.0f}." in said
+    [fair] = tables.read("benchmarks", "h200-whole-fair.json")["rows"]
+    assert f"the whole search took {fair['seconds']:.0f} s" in said
     [darts] = tables.read("benchmarks", "h200-whole-darts.json")["rows"]
     stages = darts["stages"]
     judging = stages["selection"] + stages["selection by Monte Carlo"]
@@ -265,6 +287,42 @@ def test_the_attack_pages_words_are_those_of_the_record():
 def test_the_ranking_of_the_rows_that_picked_nothing_is_the_records():
     everything, better = tables.on_the_rest()
     assert f"on the other 1,300 rows alone it ranks with {everything:.3f} and {better:.3f}" in words("ranking")
+
+
+def test_what_is_said_of_the_levers_is_in_the_records():
+    [base] = [row for row in tables.read("ranking", "levers.json")["rows"] if row["name"] == "base"]
+    kinds = ("loss, batches of 128", "loss", "loss, batches of 5000")
+    small, usual, large = (f"{base['rankings'][kind]['spearman']['value']:.3f}" for kind in kinds)
+    said = words("ranking")
+    assert f"the base ranks with {small}, {usual} and {large}" in said
+    everything, better = tables.together()
+    assert f"recipe's three ranks with {everything:.3f} and {better:.3f}" in said
+    rows = [row["rankings"]["loss"] for row in tables.read("ranking", "mixed.json")["rows"]]
+    means = fmean(one["spearman"]["value"] for one in rows), fmean(one["better_half"] for one in rows)
+    assert "one of them with {:.3f} and {:.3f} in the mean".format(*means) in said
+    rows = [row["rankings"]["loss"] for row in tables.read("ranking", "fast-mixed.json")["rows"]]
+    apart = stdev(one["spearman"]["value"] for one in rows), stdev(one["better_half"] for one in rows)
+    assert "the first figure varies by {:.2f} and the second by {:.2f}".format(*apart) in said
+
+
+def test_what_is_said_of_darts_is_in_the_record():
+    found = tables.read("quality-darts", "quality.json")["trained"]["rankings"]
+    first = found["loss"][0]["spearman"]
+    papers = fisher_interval(float(tables.PAPER["spearman"][0]), 10, ranks=True)
+    said = words("ranking").replace("−", "-")
+    assert f"the first figure is {first['low']:.2f} to {first['high']:.2f}." in said
+    assert f"as the paper has it, is {papers.low:.2f} to {papers.high:.2f}." in said
+    for key in ("spearman", "pearson", "agreement"):
+        for loss, both in zip(found["loss"], found["evidence"], strict=True):
+            assert loss[key]["value"] < both[key]["value"] < loss[key]["high"]
+
+
+def test_the_best_response_has_the_smallest_gap_and_the_best_draws():
+    rows = tables.read("ranking", "responses.json")["rows"]
+    during = next(row for row in rows if row["name"].startswith("during"))
+    others = [row for row in rows if row is not during]
+    assert all(during["errors"]["gap"] < row["errors"]["gap"] for row in others)
+    assert all(during["expected"] > row["expected"] and during["entropy"] < row["entropy"] for row in others)
 
 
 def test_the_gap_between_estimators_is_the_records():
