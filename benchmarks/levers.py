@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
@@ -36,7 +37,7 @@ from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
 from nesbs.supernet.paths import Group
 from nesbs.supernet.train import draw_epochs, supernet_training
-from nesbs.training import Epoch, side_by_side
+from nesbs.training import Batch, Epoch, side_by_side, train
 
 BASE: dict[str, Any] = {
     "cells": 1,
@@ -48,7 +49,7 @@ BASE: dict[str, Any] = {
     "skip_dead": True,
     "precision": "auto",
 }
-OWN = ("refine", "average", "split", "warm", "posterior")  # settings that are not the supernet's
+OWN = ("refine", "average", "split", "warm", "distilled", "posterior")  # settings that are not the supernet's
 SPLIT = 3  # the edge from a cell's input to its output
 Judge = Callable[[Sequence[Architecture]], dict[str, np.ndarray]]
 ESTIMATORS = ["leave-one-out", "straight-through"]
@@ -76,6 +77,7 @@ LEVERS: dict[str, dict[str, Any]] = {
     "convolutions first": {"warm": 10},
     "affine": {"affine": True},
     "averaged": {"average": 10},
+    "20 epochs, distilled": {"epochs": 20, "distilled": True},  # after 20 more for the teacher
     "cutout 8": {"cutout": 8},
     "plain images": {"crop": 0, "flip": False},
     "best": BEST,
@@ -180,6 +182,24 @@ def warmed(data: Dataset, *, seed: int, warm: int, **settings: Any) -> Supernet:
     return supernet
 
 
+def distil(supernet: Supernet, data: Dataset, path: Architecture, *, seed: int, **settings: Any) -> Supernet:
+    """A new supernet whose paths learn half from the labels and half from what one path of another answers."""
+    chosen = SupernetSettings.of(settings)
+    own = build_supernet(nasbench201(), data.search_train, chosen, seed=seed)
+    paths = draw_epochs(nasbench201(), data.search_train, chosen, seed=seed)
+
+    def loss(batch: Batch) -> Tensor:
+        with torch.no_grad():
+            taught = supernet(batch.images, path).softmax(-1)
+        group = paths[batch.epoch][batch.step]
+        answers = [own(batch.images, one) for one in group]
+        each = [(F.cross_entropy(one, batch.labels) + F.cross_entropy(one, taught)) / 2 for one in answers]
+        return torch.stack(each).mean()
+
+    own.losses = train(own, data.search_train, loss, chosen, seed=seed, purpose=("supernet",))
+    return own
+
+
 def train_on(supernet: Supernet, data: Dataset, posterior: Posterior, *, seed: int, **settings: Any) -> None:
     """Train further at half the rate, one path a step, drawn from a posterior."""
     chosen = SupernetSettings.of({**settings, "paths": "one", "learning_rate": settings["learning_rate"] / 2})
@@ -243,6 +263,9 @@ def measure(
         supernet = warmed(data, seed=seed, warm=1 if toy else settings["warm"], **shaping)
     else:
         supernet = train_supernet(nasbench201(), data.search_train, seed=seed, **shaping)
+    if "distilled" in settings:
+        likeliest = fit_posterior(supernet, data.search_valid, seed=seed, **fitted).mode()
+        supernet = distil(supernet, data, likeliest, seed=seed, **shaping)
     if "refine" in settings:  # towards what is likely good
         again = fit_posterior(supernet, data.search_valid, seed=seed, **fitted).tempered(2)
         train_on(supernet, data, again, seed=seed, **{**shaping, "epochs": 1 if toy else settings["refine"]})

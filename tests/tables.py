@@ -218,16 +218,20 @@ PAPER = {  # app. C.1
 }
 
 
-def in_darts():
-    """Correlations of estimated and true performance in the DARTS space by the ensembles' size, and the paper's."""
-    found = read("quality-darts", "quality.json")["trained"]["rankings"]
+CORRELATIONS = {"spearman": "Spearman", "pearson": "Pearson", "agreement": "Agreement-30 %"}
+
+
+def correlations(folder, *, papers):
+    """Of estimated and true performance by the ensembles' size; with the paper's own where the space is its own."""
+    found = read(folder, "quality.json")["trained"]["rankings"]
     lines = [f"| | {' | '.join(f'n = {size}' for size in SIZES)} |", f"| --- |{' --- |' * len(SIZES)}"]
-    for key, said in (("spearman", "Spearman"), ("pearson", "Pearson"), ("agreement", "Agreement-30 %")):
+    for key, said in CORRELATIONS.items():
         for kind, by in (("loss", "by loss"), ("evidence", "with untrained networks")):
             values = [one[key]["value"] for one in found[kind]]
             cells = [f"{100 * value:.0f} %" if key == "agreement" else f"{value:.2f}" for value in values]
             lines.append(f"| {said}, {by} | {' | '.join(cells).replace('-', '−')} |")
-        lines.append(f"| {said}, the paper's | {' | '.join(PAPER[key])} |")
+        if papers:
+            lines.append(f"| {said}, the paper's | {' | '.join(PAPER[key])} |")
     return "\n".join(lines)
 
 

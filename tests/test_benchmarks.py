@@ -43,7 +43,16 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
     [row] = files.read_json(tmp_path / "levers.json")["rows"]
     assert set(row["posteriors"]) == {"leave-one-out", "leave-one-out, standing"}
     assert {"loss", "untrained", "standing"} <= set(row["rankings"])
-    others = ["--only", "convolutions first", "averaged", "affine", "--evidences", "--batches", "30"]
+    others = [
+        "--only",
+        "convolutions first",
+        "averaged",
+        "affine",
+        "20 epochs, distilled",
+        "--evidences",
+        "--batches",
+        "30",
+    ]
     levers.main(["--toy", *which, *others, "--json", out])
     for row in files.read_json(tmp_path / "levers.json")["rows"]:
         assert row["posteriors"] == {}

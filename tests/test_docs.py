@@ -165,7 +165,8 @@ CHECKS = {
         ("ranking", "levers", tables.levers),
         ("ranking", "around", tables.around),
         ("ranking", "responses", tables.responses),
-        ("ranking", "DARTS", tables.in_darts),
+        ("ranking", "DARTS", lambda: tables.correlations("quality-darts", papers=True)),
+        ("ranking", "demo", lambda: tables.correlations("demo-quality", papers=False)),
         ("ranking", "estimators", tables.estimators),
         ("ranking", "estimators on the benchmark", tables.estimators_on_the_benchmark),
         ("attack", "attacks", tables.attacks),
@@ -303,6 +304,14 @@ def test_what_is_said_of_the_levers_is_in_the_records():
     rows = [row["rankings"]["loss"] for row in tables.read("ranking", "fast-mixed.json")["rows"]]
     apart = stdev(one["spearman"]["value"] for one in rows), stdev(one["better_half"] for one in rows)
     assert "the first figure varies by {:.2f} and the second by {:.2f}".format(*apart) in said
+
+
+def test_what_is_said_of_the_demos_estimates_is_in_the_record():
+    record, found = tables.read("demo-quality", "record.json"), tables.read("demo-quality", "quality.json")["trained"]
+    seconds = sum(record["stages"][stage]["seconds"] for stage in ("quality", "quality reference"))
+    said = words("ranking")
+    assert f"two CPU cores it took {seconds:.0f} s" in said
+    assert found["verdict"].partition(":")[0] in said
 
 
 def test_what_is_said_of_darts_is_in_the_record():
