@@ -4,8 +4,8 @@
 
 Both train a supernet of NAS-Bench-201 one path a step, for as many epochs. During it, the best-response posterior draws
 the paths it is fitted to; after it, a posterior is fitted by each estimator, with as much evidence and with as much as
-makes it as undecided. Each is judged by its own supernet (how far the mode is behind the best of a hundred draws) and
-by the table of true accuracies.
+makes it as undecided. Each is judged by its own supernet (how far the mode is behind the best of a hundred draws of it
+and a hundred uniform ones) and by the table of true accuracies.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
             files.write_json(
                 chosen.json, {"machine": machine(), "data": chosen.data, "epochs": chosen.epochs, "rows": rows}
             )
-    print("errors in % with each supernet's own weights, of the mode and of the best draw; true accuracy expected")
+    print("errors in % with each supernet's own weights, of the mode and of the best found; true accuracy expected")
 
 
 if __name__ == "__main__":

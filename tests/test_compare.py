@@ -254,7 +254,8 @@ def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
 
 
 def test_a_budget_is_the_same_for_all(tmp_path):
-    given = budgeted(recipe("rivals.judge=supernet", "rivals.measure=supernet", "sampler.delta=0.5"), 8)
+    given = budgeted(recipe("rivals.judge=supernet", "rivals.measure=supernet"), 8)
+    assert len(given.sampler.delta) == 2  # of which nesbs-mc has none
     found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re"], seeds=1)
     for name, entry in found["methods"].items():
         proposals = files.read_json(tmp_path / "run/seed-0/rivals" / f"{name}.selection.json")["proposals"]
@@ -262,6 +263,9 @@ def test_a_budget_is_the_same_for_all(tmp_path):
         assert judged == 8
     with pytest.raises(NesbsError, match="--budget 3 is less than one ensemble of 2 for each δ .2."):
         budgeted(recipe(), 3)
+    tuned = budgeted(recipe("search.tune=bayesian", "search.trials=3"), 12)
+    assert tuned.search.rounds * tuned.search.trials * tuned.ensemble.size == 12
+    assert tuned.rivals.samples == 12  # what rsps, setn and enas judge
 
 
 def test_paired_intervals_are_students():
@@ -385,6 +389,14 @@ def test_the_command_prints_the_table(whole, tmp_path, capsys):
         ),
         (["--methods", "nes-re", "--set", "rivals.population=9"], "population (9) must not be larger than pool (6)"),
         (["--methods", "urs", "--set", "ensemble.architectures=[x, y]"], "compare searches"),
+        (
+            ["--methods", "urs", "--set", "members.images=search_train", "--set", "evaluation.images=search_valid"],
+            "compare measures on the test images: leave evaluation.images=search_valid out",
+        ),
+        (
+            ["--methods", "gdas,enas,snas", "--set", "supernet.affine=true"],
+            "gdas, snas needs supernet.affine=false on space toy-edges",
+        ),
     ],
 )
 def test_nonsense_is_refused_and_leaves_no_folder(arguments, message, tmp_path, capsys):

@@ -87,6 +87,19 @@ def test_seeds_can_draw_from_one_supernet(drawn):
     assert f"supernet 2 × {mean:.1f} s" in said
 
 
+def test_budgets_asked_for_later_are_of_one_draw_with_the_others(drawn, tmp_path):
+    asked = {"sizes": (2,), "seeds": 1}
+    methods = ["nesbs", "nesbs-mc", "urs"]
+    curves(whole_recipe(), tmp_path / "grown", methods, budgets=(4, 8), **asked)
+    grown = curves(whole_recipe(), tmp_path / "grown", methods, budgets=(4, 8, 32), **asked)
+    fresh = curves(whole_recipe(), tmp_path / "fresh", methods, budgets=(8, 32), **asked)
+    again = curves(whole_recipe(), tmp_path / "fresh", methods, budgets=(4, 8), **asked)
+    found = {
+        (entry["method"], entry["budget"]): entry["seeds"] for value in (fresh, again) for entry in value["points"]
+    }
+    assert {(entry["method"], entry["budget"]): entry["seeds"] for entry in grown["points"]} == found
+
+
 def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
     folder, value, _ = drawn
     run = Run.open(folder / "seed-0")

@@ -117,6 +117,17 @@ def test_with_a_reference_the_standing_is_ranked_too(tmp_path):
     assert [one["size"] for one in trained["rankings"]["evidence"]] == [1, 2]
 
 
+def test_test_images_are_left_alone_where_the_recipe_asks_for_it(tmp_path, capsys):
+    changes = ["members.images=search_train", "evaluation.images=search_valid"]
+    work = tiny(tmp_path / "run", changes=[*changes, "data.test_limit=30"])
+    work.supernet()
+    found = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1,))
+    assert found["truth"]["images"] == len(work.data.search_train)
+    assert found["truth"]["measured_on"] == len(work.data.search_valid) != len(work.data.test)
+    assert call("quality", work.folder, "--architectures", 4, "--candidates", 8, "--epochs", 1) == 0
+    assert "held-out training images" in capsys.readouterr().out
+
+
 def test_an_untrained_supernet_is_found_out(tmp_path):
     work = tiny(tmp_path / "run", changes=["supernet.learning_rate=1e-12"])
     work.supernet()

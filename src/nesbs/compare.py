@@ -25,6 +25,7 @@ from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
 from nesbs.methods import REFERENCE, Contest, images_of
+from nesbs.one_shot import MIXTURES
 from nesbs.rivals.snapshot import cycles
 from nesbs.runs import Run
 from nesbs.samplers import SvgdRd, get_sampler
@@ -44,22 +45,30 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
     >>> recipe = budgeted(load_recipe("toy"), 12)
     >>> recipe.rivals.pool, recipe.search.rounds, recipe.ensemble.size, len(recipe.sampler.delta)
     (12, 3, 2, 2)
+    >>> recipe.rivals.rounds, recipe.rivals.samples
+    (6, 12)
     """
     sampler = get_sampler(recipe.sampler)
     values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
+    if recipe.search.tune == "bayesian":
+        values = recipe.search.trials
     rounds = budget // (recipe.ensemble.size * values)
     if rounds < 1:
         raise NesbsError(
             f"--budget {budget} is less than one ensemble of {recipe.ensemble.size} for each δ ({values}): raise it, "
-            "or set fewer values of sampler.delta"
+            "or set fewer values of sampler.delta (of search.trials)"
         )
     population = recipe.rivals.population
+    own = {
+        "pool": budget,
+        "rounds": budget // recipe.ensemble.size,
+        "samples": budget,
+        "population": None if population is None else min(population, budget),
+    }
     return recipe.model_copy(
         update={
             "search": recipe.search.model_copy(update={"rounds": rounds}),
-            "rivals": recipe.rivals.model_copy(
-                update={"pool": budget, "population": None if population is None else min(population, budget)}
-            ),
+            "rivals": recipe.rivals.model_copy(update=own),
         }
     )
 
@@ -132,6 +141,10 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[str]) -
     """Raise where a method cannot work under the recipe."""
     if recipe.ensemble.architectures is not None:
         raise NesbsError("compare searches: leave ensemble.architectures out (rivals.architecture is that of deep)")
+    if recipe.evaluation.images != "test":
+        raise NesbsError(f"compare measures on the test images: leave evaluation.images={recipe.evaluation.images} out")
+    if recipe.supernet.affine and "none" in space.operations and (mixed := set(methods) & set(MIXTURES)):
+        raise NesbsError(f"{', '.join(sorted(mixed))} needs supernet.affine=false on space {space.name}")
     check_recipe(recipe, data, space)
     rivals, size = recipe.rivals, recipe.ensemble.size
     if set(methods) - {REFERENCE, "nesbs-mc"} and rivals.seconds is None:

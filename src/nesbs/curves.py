@@ -4,7 +4,8 @@
 
 Every ensemble is judged and measured with the weights of one supernet a seed, or of the first seed's alone
 (`seed-0/curves-1.json` is then what seed 1 drew from it). A larger budget begins with what a smaller one drew
-(NES-RE alone evolves anew, since its population depends on the budget).
+(NES-RE alone evolves anew, since its population depends on the budget). All budgets of a method that samples are parts
+of one draw, as many rounds as the largest holds: a larger one asked for later draws them all again.
 """
 
 from __future__ import annotations
@@ -203,10 +204,11 @@ def curves(
             finder = None
         name = "curves" if seed == home.seed else f"curves-{seed}"
         path = run.folder / f"{name}.json"
-        known = files.read_mapping(path) if path.is_file() else {}
+        known, largest = _known(path, max(budgets))
         missing = [point for point in asked if point.name not in known]
         if missing:
-            finder = finder or Finder(run, max(point.budget for point in asked))
+            if finder is None or finder.largest != largest:
+                finder = Finder(run, largest)
             own = finder.with_seed(seed)
             with run.stage(name, len(missing), fresh=not known) as stage:
                 for number, point in enumerate(missing, start=1):
@@ -231,6 +233,15 @@ def curves(
     }
     files.write_json(folder / FILE, value)
     return value
+
+
+def _known(path: Path, largest: int) -> tuple[dict[str, Any], int]:
+    """The points that are there, sampled ones where they are of one draw with the largest budget, and that budget."""
+    known = files.read_mapping(path) if path.is_file() else {}
+    before = max((int(name.split()[2]) for name in known), default=largest)
+    if largest > before:
+        known = {name: entry for name, entry in known.items() if not name.startswith(REFERENCE)}
+    return known, max(largest, before)
 
 
 def _seconds(run: Run, name: str, *, shared: bool) -> dict[str, float | None]:

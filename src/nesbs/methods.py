@@ -239,6 +239,7 @@ def _sampled(contest: Contest, method: str, sampler: Sampler) -> Selection:
     """Algorithm 1 with a sampler; a budget in seconds says how many rounds."""
     run = contest.run
     supernet, posterior = run.supernet(), run.posterior()
+    usual = (method == "nesbs-mc" and contest.settings.rounds) or run.recipe.search.rounds
 
     def found(rounds: int, heard: Callable[[int, int], None] | None = None) -> Selection:
         return search(
@@ -256,9 +257,9 @@ def _sampled(contest: Contest, method: str, sampler: Sampler) -> Selection:
     def fitting(left: float) -> int:
         found(1)  # what the first search of a process prepares is not the price of the others
         values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
-        return times_within(left, found, run.recipe.search.rounds, most=max(1, MOST // values))
+        return times_within(left, found, usual, most=max(1, MOST // values))
 
-    rounds = run.recipe.search.rounds
+    rounds = usual
     if (seconds := contest.settings.seconds) is not None:
         left = seconds - _seconds(run.record["stages"], SEARCH[:2])
         rounds = remembered(run, f"{method} rounds", lambda: fitting(left))

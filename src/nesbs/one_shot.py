@@ -22,6 +22,7 @@ _TRAINED: dict[str, Callable[..., Found]] = {
     "snas": snas,
 }
 ONE_SHOT = ("rsps", *_TRAINED)
+MIXTURES = tuple(name for name in _TRAINED if name != "enas")  # they look at mixtures of operations
 
 
 def one_shot(run: Run, method: str) -> Architecture:

@@ -97,7 +97,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
     members = trained_members(
         run.space,
         architectures,
-        run.data.train,
+        run.train_images,
         run.recipe.members.model_copy(
             update={"epochs": epochs, "warm_up": min(run.recipe.members.warm_up, epochs - 1)}
         ),
@@ -106,7 +106,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
         stage=lambda total: run.stage("quality", total),
         stems=by_content(architectures),
     )
-    test = run.data.test
+    test = run.measured_images
     true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)
     sizes = settings.sizes or [size for size in SIZES if size <= len(architectures) - 2]
     sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
@@ -128,7 +128,13 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> d
         points[str(size)] = [list(pair) for pair in zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True)]
     own = _judged(true, test.labels, noise=noise)
     return {
-        "truth": {"kind": "trained", "epochs": epochs, "images": len(run.data.train), "measured_on": len(test)},
+        "truth": {
+            "kind": "trained",
+            "epochs": epochs,
+            "images": len(run.train_images),
+            "measured_on": len(test),
+            "test": run.recipe.evaluation.images == "test",
+        },
         "share": settings.share,
         "rankings": rankings,
         "points": points,
@@ -233,14 +239,13 @@ def _judged(
     if groups is None:
         groups = [(place,) for place in range(len(log_probs))]
     members = torch.tensor([list(group) for group in groups], device=log_probs.device)
-    together = [metrics.average(log_probs[list(group)]) for group in groups]
-    found = {
-        "loss": ensemble_losses(log_probs, labels, members),
-        "error": torch.stack([metrics.error(one, labels) for one in together]),
-        "brier": torch.stack([metrics.brier(one, labels) for one in together]),
-    }
-    if noise > 0:
-        found["evidence"] = torch.stack([metrics.nll(one, labels, noise=noise) for one in together])
+    rows = []
+    for group in groups:  # one at a time: there may be hundreds
+        together = metrics.average(log_probs[list(group)])
+        row = {"error": metrics.error(together, labels), "brier": metrics.brier(together, labels)}
+        rows.append(row | ({"evidence": metrics.nll(together, labels, noise=noise)} if noise > 0 else {}))
+    found = {"loss": ensemble_losses(log_probs, labels, members)}
+    found |= {kind: torch.stack([row[kind] for row in rows]) for kind in rows[0]}
     return {kind: values.cpu().double().numpy() for kind, values in found.items()}
 
 

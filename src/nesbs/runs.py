@@ -125,6 +125,11 @@ class Run:
         """What members are trained on."""
         return self.data.train if self.recipe.members.images == "all" else self.data.search_train
 
+    @property
+    def measured_images(self) -> Split:
+        """What networks are measured on."""
+        return self.data.test if self.recipe.evaluation.images == "test" else self.data.search_valid
+
     @cached_property
     def space(self) -> Space:
         """The search space."""

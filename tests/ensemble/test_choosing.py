@@ -86,6 +86,22 @@ def test_forward_selection_equals_a_plain_greedy_loop(estimator):
     assert loss == pytest.approx(float(metrics.nll(metrics.average(estimator.log_probs(by_hand)), labels)), rel=1e-5)
 
 
+def test_what_is_no_number_is_not_chosen(estimator):
+    members = tuple(list(toy_edges())[-2:])
+    with pytest.raises(NesbsError, match="1 of 2 estimated losses are not numbers"):
+        choose([Proposal(members, 1), Proposal(members, 2)], lambda _: torch.tensor([float("nan"), 0.5]))
+    with pytest.raises(NesbsError, match="2 of 2 estimated losses are not numbers"):
+        forward_select(members, 1, lambda asked: torch.full((len(asked),), float("nan")))
+
+
+def test_scoring_gives_the_candidates_whole_predictions_back(supernet, mini):
+    estimator = Estimator(supernet, mini.search_valid, batch_size=50)
+    [kept, *others] = list(toy_edges())
+    estimator.logits(kept)
+    scorer(estimator)([[other] for other in others])
+    assert len(estimator) == 1  # what nobody scored is left alone
+
+
 def test_forward_selection_needs_enough_candidates(estimator):
     with pytest.raises(NesbsError, match="forward selection of 3 needs as many different candidates, found 2"):
         forward_select(list(toy_edges())[:2] * 2, 3, scorer(estimator))

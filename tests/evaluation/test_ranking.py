@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from nesbs.errors import NesbsError
 from nesbs.evaluation import ensembles_of, mass, pearson, rank, spearman, spread, top_agreement, verdict
 from nesbs.evaluation.ranking import with_interval
 
@@ -60,6 +61,32 @@ def test_fishers_interval_covers_the_truth_for_few_architectures_too():
         found = rank(one, two, [(place,) for place in range(count)]).spearman
         hits += found.low <= truth <= found.high
     assert 0.93 <= hits / trials <= 0.98
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.8])
+def test_the_agreement_of_ten_architectures_has_an_interval_that_covers_the_truth(rho):
+    random = np.random.default_rng(0)
+    singles = [(place,) for place in range(10)]
+
+    def pairs(count):
+        one, other = random.normal(size=(2, count))
+        return one, rho * one + math.sqrt(1 - rho**2) * other
+
+    truth = np.mean([top_agreement(*pairs(10)) for _ in range(2000)])
+    found = [rank(*pairs(10), singles).agreement for _ in range(400)]
+    assert np.mean([one.low <= truth <= one.high for one in found]) > 0.93
+    assert min(one.high - one.low for one in found) > 0.3  # of three hits or misses little can be known
+
+
+def test_what_is_no_number_is_refused():
+    with pytest.raises(NesbsError, match="1 of the estimated performances are not numbers"):
+        rank(np.array([1.0, np.nan, 3.0, 4.0]), np.arange(4.0), [(place,) for place in range(4)])
+
+
+def test_where_leaving_out_changes_nothing_there_is_no_interval():
+    values = np.arange(8.0)
+    found = with_interval(top_agreement, values, values, ensembles_of(8, 1), correlation=False)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
 
 
 def test_intervals_of_ensembles_leave_out_architectures_not_ensembles():

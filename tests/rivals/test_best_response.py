@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_and_a_stop_loses_nothing(noise, tmp_path):
     assert not torch.equal(learned(noise, seed=4)[1].logits, expected.logits)
 
 
-def test_the_discrepancy_is_the_gap_to_the_best_drawn(noise):
+def test_the_discrepancy_is_the_gap_to_the_best_found(noise):
     supernet, _ = learned(noise)
     estimator = Estimator(supernet, noise.search_valid, batch_size=16)
     space = toy_edges()
@@ -81,10 +81,19 @@ def test_the_discrepancy_is_the_gap_to_the_best_drawn(noise):
     assert found.best == pytest.approx(min(errors.values()))
     assert found.mode == pytest.approx(errors[Posterior(space).mode()])
     assert found.gap == pytest.approx(found.mode - found.best)
+    # A posterior that is sure of the worst has the widest gap, though it draws nothing better.
+    worst = max(errors, key=errors.__getitem__)
+    logits = torch.full_like(Posterior(space).logits, -50.0).scatter(1, space.encode_all([worst])[0][:, None], 50.0)
+    sure = discrepancy(estimator, Posterior(space, logits), count=200)
+    assert sure.mode == pytest.approx(errors[worst])
+    assert sure.gap == pytest.approx(errors[worst] - min(errors.values()))
+    assert sure.gap > 0
 
 
 def test_settings_it_cannot_follow_are_refused(noise):
     with pytest.raises(NesbsError, match="draws its own paths: set supernet.paths=one"):
         best_response(toy_edges(), noise.search_train, noise.search_valid, supernet=SupernetSettings(paths="fair"))
+    with pytest.raises(NesbsError, match="needs supernet.affine=false on space toy-edges, which has `none`"):
+        best_response(toy_edges(), noise.search_train, noise.search_valid, supernet=SupernetSettings(affine=True))
     with pytest.raises(NesbsError, match="has no posterior.evidence=auto"):
         best_response(toy_edges(), noise.search_train, noise.search_valid, posterior=PosteriorSettings(evidence="auto"))

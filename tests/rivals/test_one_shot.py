@@ -13,7 +13,7 @@ from nesbs.posterior import Posterior
 from nesbs.rivals import darts, enas, gdas, rsps, setn, snas, uniform_pool
 from nesbs.rivals.darts import derive, hyper_gradient, open_gates
 from nesbs.rivals.enas import Controller
-from nesbs.rivals.learner import Learner
+from nesbs.rivals.learner import Learner, alive
 from nesbs.spaces import nasbench201, toy_edges, toy_pairs
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, content_order
 
@@ -26,6 +26,17 @@ SEARCHES = {
     "enas": enas,
     "snas": snas,
 }
+
+
+def test_a_dead_path_is_taken_where_there_is_no_other():
+    space, drawn = toy_edges(), []
+    dead = next(path for path in space if space.is_dead(path))
+    alone = alive(space, SMALL, lambda: (drawn.append(1), dead)[1])
+    assert alone == dead
+    assert len(drawn) == 100
+    live = next(path for path in space if not space.is_dead(path))
+    paths = iter([dead, dead, live])
+    assert alive(space, SMALL, lambda: next(paths)) == live
 
 
 class Planted(nn.Module):

@@ -5,6 +5,7 @@ Choosing takes proposals and a score, not the stages that made them: every rival
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -24,6 +25,7 @@ from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 
 Method = Literal["rounds", "forward"]
+HEARD = 16  # candidates that are estimated between two words of progress
 
 
 class SearchSettings(Settings):
@@ -52,7 +54,15 @@ class SearchSettings(Settings):
 def choose(proposals: Sequence[Proposal], score: Score) -> tuple[int, list[float]]:
     """The position of the proposal with the lowest loss (the first of equals), and all losses (line 8)."""
     losses = score([proposal.architectures for proposal in proposals]).tolist()
-    return min(range(len(losses)), key=losses.__getitem__), losses
+    return _lowest(losses), losses
+
+
+def _lowest(losses: Sequence[float]) -> int:
+    """The place of the lowest loss, the first of equals."""
+    bad = sum(not math.isfinite(loss) for loss in losses)
+    if bad:
+        raise NesbsError(f"{bad} of {len(losses)} estimated losses are not numbers: was the supernet trained?")
+    return min(range(len(losses)), key=losses.__getitem__)
 
 
 def forward_select(candidates: Sequence[Architecture], size: int, score: Score) -> tuple[list[Architecture], float]:
@@ -67,7 +77,7 @@ def forward_select(candidates: Sequence[Architecture], size: int, score: Score) 
     loss = float("inf")
     for _ in range(size):
         losses = score([[*chosen, candidate] for candidate in left]).tolist()
-        best = min(range(len(left)), key=losses.__getitem__)
+        best = _lowest(losses)
         chosen.append(left.pop(best))
         loss = losses[best]
     return chosen, loss
@@ -92,12 +102,17 @@ def decide(
     return proposals[best].architectures, losses[best], proposals[best], losses
 
 
-def estimate(
-    estimator: Estimator, proposals: Sequence[Proposal], heard: Callable[[int, int], None] | None = None
-) -> None:
-    """Compute the predictions of every architecture among the proposals; `heard` learns how many are done."""
-    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
-    estimator.prepare(candidates, heard)
+def losses_alone(
+    candidates: Sequence[Architecture], score: Score, heard: Callable[[int, int], None] | None = None
+) -> list[float]:
+    """The loss of every candidate by itself; `heard` learns how many are done."""
+    losses: list[float] = []
+    while len(losses) < len(candidates):
+        part = candidates[len(losses) : len(losses) + HEARD]
+        losses += score([[candidate] for candidate in part]).tolist()
+        if heard is not None:
+            heard(len(losses), len(candidates))
+    return losses
 
 
 def _tuned(
@@ -169,8 +184,7 @@ def search(
     sampler = SvgdRd(delta=0.5) if sampler is None else sampler
     if isinstance(sampler, SvgdRd):
         sampler = replace(sampler, device=str(split.device))
-    estimator = Estimator(supernet, split, batch_size=chosen.batch_size)
-    score = scorer(estimator, combine)
+    score = scorer(Estimator(supernet, split, batch_size=chosen.batch_size), combine)
 
     def ask(asked: Sampler, *trial: int) -> list[Proposal]:
         return asked.propose(
@@ -185,10 +199,9 @@ def search(
         proposals, tried = _tuned(sampler, ask, score, chosen, seed, on_estimate)
     else:
         proposals, tried = ask(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
-        estimate(estimator, proposals, on_estimate)
     candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
+    alone = losses_alone(candidates, score, None if chosen.tune == "bayesian" else on_estimate)
     members, loss, proposal, losses = decide(proposals, score, chosen.method)
-    alone = score([[candidate] for candidate in candidates]).tolist()
     return Selection(
         members,
         loss,

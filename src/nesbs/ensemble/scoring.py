@@ -11,6 +11,7 @@ from torch import Tensor
 from nesbs import metrics
 from nesbs.data import Split
 from nesbs.spaces import Architecture
+from nesbs.supernet import Estimator
 
 Combine = Literal["probabilities", "logits"]
 # The validation loss of each of several ensembles, (ensembles,).
@@ -83,7 +84,8 @@ def _parts(images: int, width: int, device: torch.device) -> Sequence[Tensor]:
 def scorer(estimator: Predictor, combine: Combine = "probabilities") -> Score:
     """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6).
 
-    What a candidate adds to a loss is kept, so that it is looked at once however often its ensembles are scored.
+    What a candidate adds to a loss is kept, so that it is looked at once however often its ensembles are scored; its
+    whole predictions, of all classes, are given back.
     """
     known: dict[Architecture, Tensor] = {}
 
@@ -98,6 +100,8 @@ def scorer(estimator: Predictor, combine: Combine = "probabilities") -> Score:
         for start in range(0, len(missing), AT_ONCE):
             part = missing[start : start + AT_ONCE]
             known.update(zip(part, of_label(estimator.log_probs(part), labels), strict=True))
+            if isinstance(estimator, Estimator):
+                estimator.forget(part)
         return _losses_of_means(torch.stack([known[architecture] for architecture in asked]), members).cpu()
 
     return score

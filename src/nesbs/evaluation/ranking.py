@@ -1,9 +1,9 @@
 """How well estimates rank: correlation and agreement with the truth, with intervals, and a verdict in words.
 
 The paper's appendix C.1 for any space and data. Performances are losses or errors, so lower is better on both
-sides. Correlations of single architectures have Fisher's interval (for ranks with Bonett and Wright's error).
-Ensembles of the same few architectures share members and are not independent: their intervals, and those of
-agreement, leave out one architecture at a time (jackknife), with every ensemble it is in.
+sides. Correlations of single architectures have Fisher's interval (for ranks with Bonett and Wright's error), and their
+agreement has Wilson's for so many hits of k. Ensembles of the same few architectures share members and are not
+independent: their intervals leave out one architecture at a time (jackknife), with every ensemble it is in.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+
+from nesbs.errors import NesbsError
 
 MOST = 500  # ensembles of one size that are looked at
 Measure = Callable[[np.ndarray, np.ndarray], float]
@@ -49,14 +51,18 @@ def top_agreement(estimated: np.ndarray, true: np.ndarray, share: float = 0.3) -
     >>> top_agreement(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 9.0, 2.0, 8.0]), 0.5)
     0.5
     """
-    k = max(1, round(share * len(true)))
+    k = _top(share, len(true))
     best = [set(np.argsort(values, kind="stable")[:k].tolist()) for values in (estimated, true)]
     return len(best[0] & best[1]) / k
 
 
+def _top(share: float, count: int) -> int:
+    return max(1, round(share * count))
+
+
 @dataclass(frozen=True)
 class Interval:
-    """A value with its 95 % interval; the ends are None where there are too few architectures for one."""
+    """A value with its 95 % interval; the ends are None where there are too few architectures to know one."""
 
     value: float
     low: float | None
@@ -78,6 +84,17 @@ def fisher_interval(value: float, count: int, *, ranks: bool) -> Interval:
     return Interval(value, math.tanh(middle - reach), math.tanh(middle + reach))
 
 
+def wilson_interval(value: float, count: int) -> Interval:
+    """The 95 % interval of a share of `count` (Wilson's score).
+
+    >>> found = wilson_interval(1.0, 3)
+    >>> round(found.low, 2), found.high
+    (0.44, 1.0)
+    """
+    found = stats.binomtest(round(value * count), count).proportion_ci(0.95, method="wilson")
+    return Interval(value, float(found.low), float(found.high))
+
+
 def with_interval(
     measure: Measure,
     estimated: np.ndarray,
@@ -88,7 +105,8 @@ def with_interval(
 ) -> Interval:
     """A measure over ensembles of architectures, `members` (ensembles, size), with a jackknife interval.
 
-    Correlations are treated on Fisher's scale, so that an interval stays between −1 and 1.
+    Correlations are treated on Fisher's scale, so that an interval stays between −1 and 1. Where leaving out makes no
+    difference, the jackknife knows nothing, and there is none.
     """
     value = measure(estimated, true)
     inside = np.array([list(row) for row in members])
@@ -105,6 +123,8 @@ def with_interval(
         left.append(scale(measure(estimated[kept], true[kept])))
     count = len(left)
     error = math.sqrt((count - 1) / count * float(np.square(np.array(left) - np.mean(left)).sum()))
+    if error == 0:
+        return Interval(value, None, None)
     reach = float(stats.t.ppf(0.975, count - 1)) * error
     ends = [scale(value) - reach, scale(value) + reach]
     low, high = [math.tanh(end) for end in ends] if correlation else [min(max(end, 0.0), 1.0) for end in ends]
@@ -129,13 +149,16 @@ class Ranking:
 
 def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], *, share: float = 0.3) -> Ranking:
     """Compare estimated and true losses (ensembles,) of ensembles with these members."""
+    for what, values in (("estimated", estimated), ("true", true)):
+        if not np.isfinite(values).all():
+            raise NesbsError(f"{np.count_nonzero(~np.isfinite(values))} of the {what} performances are not numbers")
     half = np.argsort(true, kind="stable")[: (len(true) + 1) // 2]
     return Ranking(
         len(members[0]),
         len(members),
         _correlation(spearman, estimated, true, members),
         _correlation(pearson, estimated, true, members),
-        with_interval(lambda a, b: top_agreement(a, b, share), estimated, true, members, correlation=False),
+        _agreement(estimated, true, members, share),
         spearman(estimated[half], true[half]) if len(half) >= 5 else None,
     )
 
@@ -147,6 +170,12 @@ def _correlation(
     if len(members[0]) == 1:
         return fisher_interval(measure(estimated, true), len(true), ranks=measure is spearman)
     return with_interval(measure, estimated, true, members)
+
+
+def _agreement(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], share: float) -> Interval:
+    if len(members[0]) == 1:
+        return wilson_interval(top_agreement(estimated, true, share), _top(share, len(true)))
+    return with_interval(lambda a, b: top_agreement(a, b, share), estimated, true, members, correlation=False)
 
 
 def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MOST) -> list[tuple[int, ...]]:

@@ -169,12 +169,8 @@ def fit_posterior(
     True
     """
     chosen = PosteriorSettings.of(settings)
-    learned = any(isinstance(m, torch.nn.BatchNorm2d) and m.affine for m in supernet.modules())
-    if chosen.estimator == "straight-through" and learned and "none" in supernet.space.operations:
-        # Operations that nothing arrives at would add their BatchNorm's offset to the mixture, but not to a path.
-        raise NesbsError(
-            f"straight-through needs supernet.affine=false on space {supernet.space.name}, which has the operation none"
-        )
+    if chosen.estimator == "straight-through":
+        supernet.check_mixture("straight-through")
     stands = stands or standing(supernet.space, split, chosen, seed=seed, members=members, heard=on_look)
     evidence = Evidence(supernet, split, chosen, seed=seed, stands=stands)
     if stands is not None:

@@ -33,9 +33,10 @@ def truth_in_words(truth: Record) -> str:
     """Where the truth comes from."""
     if truth.get("kind") == "table":
         return f"accuracies of {truth.get('file')}, column {truth.get('column')}"
+    measured = "test images" if truth.get("test", True) else "held-out training images"
     return (
         f"training each for {truth.get('epochs')} epochs on {words.count(truth.get('images'))} images, measured on "
-        f"{words.count(truth.get('measured_on'))} test images"
+        f"{words.count(truth.get('measured_on'))} {measured}"
     )
 
 

@@ -21,7 +21,7 @@ from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, straight_through
-from nesbs.rivals.learner import Learner
+from nesbs.rivals.learner import Learner, alive
 from nesbs.spaces import Space
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet
 from nesbs.training import Batch, Epoch, train
@@ -57,6 +57,7 @@ def best_response(
     if settings.paths != "one":
         raise NesbsError("the best-response posterior draws its own paths: set supernet.paths=one")
     learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    learner.supernet.check_mixture("the best-response posterior")
     learner.to(train_split.device)
     size = min(fitted.batch_size, len(valid_split))
 
@@ -79,9 +80,7 @@ def best_response(
     def loss(batch: Batch) -> Tensor:
         respond(batch.epoch, batch.step)
         random = rng.generator(seed, "best response", "path", batch.epoch, batch.step)
-        [path] = learner.posterior().sample(1, generator=random)
-        while settings.skip_dead and space.is_dead(path):
-            [path] = learner.posterior().sample(1, generator=random)
+        path = alive(space, settings, lambda: learner.posterior().sample(1, generator=random)[0])
         return F.cross_entropy(learner.supernet(batch.images, path), batch.labels)
 
     losses = train(
@@ -101,7 +100,7 @@ def best_response(
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """Errors with the supernet's weights: of the likeliest architecture and of the best one drawn; their gap."""
+    """Errors with the supernet's weights: of the likeliest architecture and of the best one found; their gap."""
 
     mode: float
     best: float
@@ -109,9 +108,13 @@ class Discrepancy:
 
 
 def discrepancy(estimator: Estimator, posterior: Posterior, *, count: int = 100, seed: int = 0) -> Discrepancy:
-    """How far the posterior's mode is from the best of `count` architectures drawn from it (paper, app. C.2)."""
+    """How far the posterior's mode is from the best architecture (paper, app. C.2).
+
+    The best is looked for among `count` draws from the posterior and as many uniform ones, the same for all posteriors
+    of a seed: by its own draws alone one that is sure of a bad architecture would have no gap at all.
+    """
     drawn = posterior.sample(count, generator=rng.generator(seed, "discrepancy"))
-    mode = posterior.mode()
-    known = list(dict.fromkeys([mode, *drawn]))
+    others = posterior.space.sample(count, generator=rng.generator(seed, "discrepancy", "uniform"))
+    known = list(dict.fromkeys([posterior.mode(), *drawn, *others]))
     errors = metrics.error(estimator.log_probs(known), estimator.split.labels).tolist()
     return Discrepancy(errors[0], min(errors), errors[0] - min(errors))

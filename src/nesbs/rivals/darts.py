@@ -52,6 +52,7 @@ def darts(
     """
     settings = settings or SupernetSettings()
     learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    learner.supernet.check_mixture("darts")
     steps = steps_per_epoch(train_split, settings.batch_size)
     weights = list(learner.supernet.parameters())
 

@@ -49,6 +49,7 @@ def gdas(
     """
     settings = settings or SupernetSettings()
     learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    learner.supernet.check_mixture("gdas")
 
     def gradient(moment: Moment) -> Tensor:
         def log_likelihood(gates: Tensor, _: int) -> Tensor:

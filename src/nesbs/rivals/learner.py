@@ -21,6 +21,8 @@ from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet, SupernetSettings
 from nesbs.training import Batch, Epoch, train
 
+TRIES = 100  # draws of a path before a dead one is taken
+
 
 class Learner(nn.Module):
     """A supernet with what chooses its paths (`logits`, by default those of a posterior) and Adam's state beside it.
@@ -108,8 +110,12 @@ def learn(
 
 
 def alive(space: Space, settings: SupernetSettings, draw: Callable[[], Architecture]) -> Architecture:
-    """A path to train: drawn again while nothing reaches the output, where the settings ask for that."""
-    path = draw()
-    while settings.skip_dead and space.is_dead(path):
+    """A path to train: drawn again while nothing reaches the output, where the settings ask for that.
+
+    What has learned to draw dead paths alone gets one of them in the end; its step trains nothing but the head.
+    """
+    for _ in range(TRIES):
         path = draw()
+        if not (settings.skip_dead and space.is_dead(path)):
+            break
     return path

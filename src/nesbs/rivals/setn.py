@@ -46,6 +46,7 @@ def setn(
     """
     settings = settings or SupernetSettings()
     learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    learner.supernet.check_mixture("setn")
 
     def gradient(moment: Moment) -> Tensor:
         now = learner.posterior()

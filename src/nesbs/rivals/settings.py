@@ -23,8 +23,9 @@ class RivalSettings(Settings):
     seconds: float | None = Field(
         None,
         gt=0,
-        description="of search that each method may take, measured; then pool and search.rounds are what fits",
+        description="of search that each method may take, measured; then pool and rounds are what fits",
     )
+    rounds: int | None = Field(None, ge=1, description="T of nesbs-mc, which has no δ; by default search.rounds")
     pool_epochs: int = Field(50, ge=1, description="of each one's training, at most members.epochs; paper: 50")
     population: int | None = Field(
         None, ge=1, description="of NES-RE; by default 50 as in its paper, or half the pool where that is less"

@@ -69,9 +69,10 @@ class Estimator:
         logits[:, self._order] = predicted
         return logits
 
-    def forget(self) -> None:
-        """Give the memory of all predictions back; they are computed again when asked for."""
-        self._cache.clear()
+    def forget(self, architectures: Sequence[Architecture] | None = None) -> None:
+        """Give the memory of predictions back, of all by default; they are computed again when asked for."""
+        for architecture in list(self._cache) if architectures is None else architectures:
+            self._cache.pop(architecture, None)
 
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
         """Log-probabilities of several: (architectures, images, classes)."""

@@ -38,7 +38,8 @@ def fair_group(space: Space, *, generator: torch.Generator, dense: bool = False)
     """As many architectures as there are operations, which together use each operation of each edge once.
 
     Every decision goes through its choices in an order of its own, drawn at random (from the start again where it
-    has fewer); each architecture alone is uniform. With `dense` they do without `none`, which has nothing to train.
+    has fewer); each architecture alone is uniform. Where an architecture uses some of its edges only (DARTS), those
+    it does not use train nothing. With `dense` they do without `none`, which has nothing to train.
 
     >>> from nesbs.spaces import toy_edges
     >>> group = fair_group(toy_edges(), generator=torch.Generator().manual_seed(0))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
+from nesbs.errors import NesbsError
 from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.supernet.fused import fits
 from nesbs.supernet.fused_paths import FusedPaths
@@ -30,8 +31,8 @@ class SupernetSettings(TrainingSettings):
     record: bool = Field(True, description="on a GPU, record steps and run our kernels; false: the plain path")
     paths: Paths = Field(
         "one",
-        description="a step trains one architecture (paper), or a group using each operation once (dense: but none; "
-        "mixed: fair and dense in turn)",
+        description="a step trains one architecture (paper), or a group using each operation of an edge once, where "
+        "they use the edge (dense: but none; mixed: fair and dense in turn)",
     )
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
@@ -60,6 +61,13 @@ class Supernet(nn.Module):
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
         return self.network.mixture(images, gates)
+
+    def check_mixture(self, what: str) -> None:
+        """Raise where a mixture of one operation an edge would not be that path; `what` needs it to be."""
+        learned = any(isinstance(module, nn.BatchNorm2d) and module.affine for module in self.modules())
+        if learned and "none" in self.space.operations:
+            # Operations that nothing arrives at would add their BatchNorm's offset to the mixture, but not to a path.
+            raise NesbsError(f"{what} needs supernet.affine=false on space {self.space.name}, which has `none`")
 
 
 def design_supernet(space: Space, split: Split, settings: SupernetSettings) -> PathNetwork:
