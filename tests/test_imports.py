@@ -19,6 +19,7 @@ ORDER = [
         "folders",
         "given",
         "checks",
+        "kept",
         "stages",
         "trained",
         "runs",

@@ -145,7 +145,9 @@ def test_an_untrained_supernet_is_found_out(tmp_path):
         ("\ufeffarchitecture,accuracy\nx,10\ny,20\nz,30\nw,40\n", "accuracy", "line 2: 'x' has 1 nodes"),
         ("architecture,accuracy\n", "accuracy", "four accuracies or more"),
         ("architecture,accuracy\nx,1\n", "acuracy", "--column acuracy: did you mean accuracy"),
-        ("architecture,accuracy\nx,high\n", "accuracy", "must hold accuracies in per cent"),
+        ("architecture,accuracy\nx,high\n", "accuracy", "line 2: column accuracy must hold accuracies in per cent"),
+        ("architecture,a,b\nx,1,2\ny,3\n", "a", "line 3: 3 fields are needed"),
+        ("architecture,accuracy\nx,9\ny,9\nz,9\nw,9\n", "accuracy", "is 9 in every row: there is nothing to rank"),
         ("architecture,accuracy\nx,101\nx,2\nx,3\nx,4\n", "accuracy", "between 0 and 100"),
     ],
 )

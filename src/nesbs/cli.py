@@ -112,6 +112,9 @@ def search(
     with shown(quiet) as progress:
         work = _create(recipe, out, changes or [], seed, device, progress)
         selection = work.selection()
+        if selection.loss is not None:  # what the choice came from is made again where it was lost
+            work.supernet()
+            work.posterior()
     if not quiet:
         loss = selection.loss
         known = "given, not searched" if loss is None else f"estimated validation loss {loss:.4f}"
@@ -283,10 +286,11 @@ def attack(
     """
     settings = attack_settings(attacks, images, changes or [])
     found = []
+    for run in runs:  # all of them, before the first is attacked
+        _require_members(Run.open(run, device=chosen_device(device), seed=seed))
     for run in runs:
         with shown(quiet) as progress:
             work = Run.open(run, device=chosen_device(device), progress=progress, seed=seed)
-            _require_members(work)
             found.append((str(run), measure_robustness(work, settings)))
         path = write_report(run)
         if not quiet:

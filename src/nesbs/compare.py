@@ -128,7 +128,7 @@ def begin(recipe: Recipe, folder: Path, methods: Sequence[str], seeds: int) -> R
         raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
     recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
     if folders.begun(folder):
-        if (folder / RECORD).is_file():
+        if (folder / RECORD).is_file() and not folders.is_comparison(folder):
             raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")
         return folders.same_recipe(folder, recipe)
     data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)

@@ -10,6 +10,10 @@ class NesbsError(ValueError):
     """Bad input or a run that cannot go on; the command shows the message alone and exits with code 2."""
 
 
+class DivergedError(NesbsError):
+    """A training whose loss is no longer a number."""
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A half sentence that leads from a wrong word to the right one.
 
@@ -17,6 +21,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     'did you mean epochs?'
     >>> did_you_mean("zzz", ["epochs", "cells"])
     'choose one of: epochs, cells'
+    >>> did_you_mean("darts", ["p-darts", "darts-v1", "darts-v2", "robnet"])
+    'did you mean darts-v1 or darts-v2?'
     """
     choices = list(choices)
     # A dotted key is mostly mistyped in its last part; compare whole keys first, then last parts.
@@ -24,4 +30,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     if not near:
         tails = {choice.rsplit(".", 1)[-1]: choice for choice in choices}
         near = [tails[t] for t in difflib.get_close_matches(word.rsplit(".", 1)[-1], tails, n=1, cutoff=0.6)]
+    begins = [choice for choice in choices if word and choice.startswith(word)]
+    if 0 < len(begins) <= 4 and not set(near) & set(begins):
+        near = [" or ".join(begins)]
     return f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"

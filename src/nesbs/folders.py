@@ -32,13 +32,25 @@ def check(folder: Path) -> None:
         raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
 
 
+def is_comparison(folder: Path) -> bool:
+    """Whether the folder is that of a comparison, whose runs are in it."""
+    return any(folder.glob(f"seed-*/{RECIPE}"))
+
+
+def check_run(folder: Path) -> None:
+    """Raise where the folder is a comparison's, in which no run may begin or go on."""
+    if is_comparison(folder):
+        raise NesbsError(f"{folder} is a comparison; its runs are {folder}/seed-0 and so on: name one of those")
+
+
 def read_recipe(folder: Path) -> Recipe:
     """The resolved recipe of a run folder."""
     path = folder / RECIPE
     try:
         return Recipe.of(parse_yaml(files.read_text(path), str(path)))
     except NesbsError as error:
-        raise NesbsError(f"{path}: {error}") from None
+        said = str(error).removeprefix(f"recipe {path} ")
+        raise NesbsError(f"{path}: {said}: without its recipe a run cannot go on") from None
 
 
 def same_recipe(folder: Path, recipe: Recipe) -> Recipe:

@@ -23,6 +23,7 @@ from nesbs.budgets import MOST, OVER, affordable, estimating, remembered, times_
 from nesbs.ensemble import Predictor, Score, Selection, scorer, search
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import score_logits
+from nesbs.kept import read_selection
 from nesbs.one_shot import ONE_SHOT, checkpoint_of, one_shot
 from nesbs.pool import Pool
 from nesbs.predictions import passes, predicted, snapshots
@@ -99,7 +100,7 @@ class Contest:
         if not path.is_file():
             files.write_json(path, METHODS[method](self).to_json())
         checkpoint_of(self.run, method).unlink(missing_ok=True)
-        return Selection.from_json(files.read_json(path), self.run.space)
+        return read_selection(path, self.run.space)
 
     def outcome(self, method: str) -> dict[str, Any]:
         """What a method is worth on the test images and what it cost, once."""

@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 import typer
 
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError
 from nesbs.progress import StoppedError
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
@@ -44,7 +44,7 @@ def chosen_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda"):
-        raise NesbsError(f"--device: {did_you_mean(name, ['auto', 'cpu', 'cuda'])}, found {name}")
+        raise NesbsError(f"--device {name}: choose one of: auto, cpu, cuda")
     if name == "cuda" and not torch.cuda.is_available():
         raise NesbsError("--device cuda: no GPU that torch can use was found; take --device cpu")
     return name

@@ -215,14 +215,20 @@ def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
         raise NesbsError(f"{path} needs a column architecture, found {', '.join(names) or 'nothing'}")
     if column is None or column not in names:
         raise NesbsError(f"--column {column or 'NAME'}: {did_you_mean(column or '', names)}")
-    try:
-        accuracies = [float(row[column]) for row in rows]
-    except (TypeError, ValueError):
-        raise NesbsError(f"{path}: column {column} must hold accuracies in per cent") from None
+    accuracies = []
+    for line, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise NesbsError(f"{path}, line {line}: {len(names)} fields are needed, as in the first line")
+        try:
+            accuracies.append(float(row[column]))
+        except ValueError:
+            raise NesbsError(f"{path}, line {line}: column {column} must hold accuracies in per cent") from None
     if len(rows) < 4 or not all(0 <= accuracy <= 100 for accuracy in accuracies):
         raise NesbsError(f"{path}: column {column} must hold four accuracies or more, between 0 and 100")
     if max(accuracies) <= 1:
         raise NesbsError(f"{path}: column {column} must hold per cent, found shares (at most {max(accuracies)})")
+    if min(accuracies) == max(accuracies):
+        raise NesbsError(f"{path}: column {column} is {accuracies[0]:g} in every row: there is nothing to rank")
     texts = [row["architecture"] for row in rows]
     if len(set(texts)) < len(texts):
         raise NesbsError(f"{path} lists an architecture more than once: {next(t for t in texts if texts.count(t) > 1)}")

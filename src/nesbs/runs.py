@@ -11,6 +11,7 @@ ensemble where the recipe asks for one.
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import itertools
 import json
@@ -27,8 +28,9 @@ from nesbs.checks import check_recipe
 from nesbs.config import Recipe
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Selection, search
-from nesbs.errors import NesbsError
+from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings, gather, measure, show, to_make, to_show, units
+from nesbs.kept import about_data, read_metrics, read_selection, with_others
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
@@ -52,6 +54,8 @@ class Run:
         """Start a run, or go on with the run that this recipe began in the folder."""
         whole_paths = {"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()}
         recipe = recipe.model_copy(update=whole_paths)
+        folder = Path(folder)
+        folders.check_run(folder)
         begun = folders.begun(folder)
         if begun:
             run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
@@ -68,7 +72,9 @@ class Run:
         cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
     ) -> Run:
         """A run that exists already."""
+        folder = Path(folder)
         folders.check(folder)
+        folders.check_run(folder)
         recipe = folders.read_recipe(folder)
         if seed is not None and seed != recipe.seed:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
@@ -94,18 +100,7 @@ class Run:
                 "seed": self.recipe.seed,
             }
         )
-        data = self.data
-        record["data"] = {
-            "name": data.name,
-            "train_images": len(data.train),
-            "test_images": len(data.test),
-            "search_train": len(data.search_train),
-            "search_valid": len(data.search_valid),
-            "size": list(data.train.size),
-            "channels": data.train.channels,
-            "left_out": list(data.broken),  # images that could not be read
-            "classes": list(data.train.class_names),
-        }
+        record["data"] = about_data(self.data, record.get("data") or {}, self.folder)
         record.setdefault("stages", {})
         files.write_json(self.folder / RECORD, record)
         return self
@@ -204,7 +199,7 @@ class Run:
         """Stage 3 (lines 4 to 8)."""
         path = self.folder / "selection.json"
         if path.is_file():
-            return Selection.from_json(files.read_json(path), self.space)
+            return read_selection(path, self.space)
         given = self.recipe.ensemble.given(self.space)
         if given is not None:
             files.write_json(path, Selection.given(given).to_json())
@@ -256,7 +251,8 @@ class Run:
             "uniform": None,
         }
         if path.is_file():
-            value = files.read_mapping(path)
+            value = read_metrics(path)
+        before = copy.deepcopy(value)
         parts = to_make(value.get("ensemble") or {}, settings, asked)
         pictures = self.folder / "predictions.json"
         look = to_show(files.read_mapping(pictures) if pictures.is_file() else None)
@@ -276,6 +272,7 @@ class Run:
                 value[name] = measure(
                     value.get(name) or {}, ensemble, material, parts, lambda unit: stage.advance(next(done), unit)
                 )
+            value = with_others(path, before, value)
             files.write_json(path, value)
         return value
 
@@ -286,15 +283,19 @@ class Run:
 
     def _trained(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
         """The members in a folder of the run, loaded where they are there and trained where not."""
-        members = trained_members(
-            self.space,
-            architectures,
-            self.train_images,
-            self.recipe.members,
-            seed=self.recipe.seed,
-            folder=self.folder / folder,
-            stage=lambda total: self.stage(folder, total),
-        )
+        try:
+            members = trained_members(
+                self.space,
+                architectures,
+                self.train_images,
+                self.recipe.members,
+                seed=self.recipe.seed,
+                folder=self.folder / folder,
+                stage=lambda total: self.stage(folder, total),
+            )
+        except DivergedError as error:
+            way = f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW --set members.learning_rate=…"
+            raise NesbsError(f"{error}; `{way}` trains what was chosen otherwise") from None
         return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager

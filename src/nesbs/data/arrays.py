@@ -59,7 +59,14 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, OSError, AttributeError) as error:
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
+        raise NesbsError(
+            f"{path} is no .npz file of numbers (it holds Python objects, or is no archive): save images as uint8 and "
+            "labels as whole numbers with np.savez"
+        ) from None
+    except (zipfile.BadZipFile, zlib.error, TypeError, EOFError, OSError, AttributeError) as error:
         raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
 
 

@@ -117,6 +117,11 @@ def _folders(path: Path) -> tuple[Path, Path | None]:
     return inside["train"], test
 
 
+def _flat(root: Path) -> str:
+    loose = len(_files(root))
+    return f"{loose} images and no sub-folder" if loose else "no image"
+
+
 def _listed(root: Path, least: int) -> Part:
     """Every image file below `root`, in the order of class and file names."""
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
@@ -125,7 +130,7 @@ def _listed(root: Path, least: int) -> Part:
     if len(found) < least:
         raise NesbsError(
             f"{root}: needs a sub-folder of images for each class ({least} or more), found "
-            + (f"images in {next(iter(found))} alone" if found else "no image")
+            + (f"images in {next(iter(found))} alone" if found else _flat(root))
         )
     for name in found:
         if not name.isprintable():  # also bytes that are no text

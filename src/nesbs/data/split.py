@@ -35,6 +35,10 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        height, width = self.size
+        return f"Split({len(self)} images of {self.channels}×{height}×{width}, {self.classes} classes)"
+
     @property
     def images(self) -> Tensor:
         """All images of the split as bytes, (images, channels, height, width); of a view a copy is made."""

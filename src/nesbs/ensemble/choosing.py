@@ -25,7 +25,7 @@ from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 
 Method = Literal["rounds", "forward"]
-HEARD = 16  # candidates that are estimated between two words of progress
+HEARD = 8  # candidates that are estimated between two words of progress
 
 
 class SearchSettings(Settings):
@@ -108,7 +108,7 @@ def losses_alone(
     """The loss of every candidate by itself; `heard` learns how many are done."""
     losses: list[float] = []
     while len(losses) < len(candidates):
-        part = candidates[len(losses) : len(losses) + HEARD]
+        part = candidates[len(losses) : len(losses) + (HEARD if losses else 1)]  # a first word soon
         losses += score([[candidate] for candidate in part]).tolist()
         if heard is not None:
             heard(len(losses), len(candidates))

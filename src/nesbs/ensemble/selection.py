@@ -91,4 +91,4 @@ class Selection:
                 tuple(value["passed_over"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise NesbsError(f"this is not a selection: {error!r} is missing or of the wrong kind") from None
+            raise NesbsError(f"this is not a selection: {error} is missing or of the wrong kind") from None

@@ -167,7 +167,8 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
         checked = sum(len(one["sanity"]) for one in part["parts"])
         notes += [f"measured on {part['kind']}. {part['meaning']}"]
         if checked:
-            notes.append(f"sanity checks passed: {checked - len(doubts)} of {checked}")
+            seen = ", ".join(words.count(one["closer_images"]) for one in part["parts"][:1])
+            notes.append(f"sanity checks passed: {checked - len(doubts)} of {checked} (on {seen} images)")
         notes += [f"not passed: {check['question']} {_figures(check['figures'])}" for check in doubts]
         notes += [f"left out: {why}" for why in part["skipped"]]
     return "\n".join([*lines, *dict.fromkeys(notes)])

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from nesbs.data import Split, batches, steps_per_epoch
-from nesbs.errors import NesbsError
+from nesbs.errors import DivergedError
 from nesbs.rng import generator
 from nesbs.spaces.operations import Normalise
 from nesbs.training import checkpoint as checkpoints
@@ -219,7 +219,7 @@ def _check_finite(
         return
     step = int(bad[0]) if len(bad) else len(losses) - 1
     kept = " (the last good state is kept)" if checkpoint is not None and checkpoint.exists() else ""
-    raise NesbsError(
+    raise DivergedError(
         f"training {' '.join(str(part) for part in purpose)}: the loss is not a number at epoch {epoch + 1}, "
         f"step {step + 1}{kept}: lower the learning rate or set clip"
     )
