@@ -10,7 +10,7 @@ demo: $(VENV)/.core   ## the whole method on the data inside the package, with a
 	$(BIN)/nesbs demo --out $(OUT)
 
 test: $(VENV)/.dev    ## the default tests, with coverage
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=90
 
 lint: $(VENV)/.dev    ## ruff and mypy
 	$(BIN)/ruff check .
