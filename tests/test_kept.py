@@ -77,6 +77,18 @@ def test_a_comparison_is_no_run(tmp_path, capsys):
     assert call("report", tmp_path / "all/seed-0") == 0
 
 
+def test_a_folder_of_runs_is_no_comparison(run, tmp_path, capsys):
+    shutil.copytree(run, tmp_path / "runs/seed-0")
+    assert call("run", "toy", "--out", tmp_path / "runs", *SET) == 2
+    assert "holds something that is not a run" in capsys.readouterr().err
+
+
+def test_a_broken_choice_is_named_once(run, capsys):
+    (run / "selection.json").write_text("{")
+    assert call("search", "toy", "--out", run, *SET) == 2
+    assert capsys.readouterr().err.count("selection.json") == 1
+
+
 def test_what_two_commands_measure_at_once_is_kept(run):
     path = run / "metrics.json"
     before = files.read_json(path)

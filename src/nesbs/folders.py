@@ -34,7 +34,7 @@ def check(folder: Path) -> None:
 
 def is_comparison(folder: Path) -> bool:
     """Whether the folder is that of a comparison, whose runs are in it."""
-    return any(folder.glob(f"seed-*/{RECIPE}"))
+    return (folder / RECIPE).is_file() and any(folder.glob(f"seed-*/{RECIPE}"))
 
 
 def check_run(folder: Path) -> None:

@@ -18,8 +18,9 @@ from nesbs.spaces import Space
 
 def read_selection(path: Path, space: Space) -> Selection:
     """What was chosen (`selection.json`)."""
+    value = files.read_json(path)
     try:
-        return Selection.from_json(files.read_json(path), space)
+        return Selection.from_json(value, space)
     except NesbsError as error:
         raise NesbsError(f"{path}: {error}: remove it, and the same command chooses again") from None
 
