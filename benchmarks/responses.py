@@ -14,6 +14,7 @@ import argparse
 import itertools
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,28 +38,25 @@ EVIDENCE = 100.0  # best-response has no way to find its own
 
 def measure(
     data: Dataset, architectures: list[Architecture], accuracies: np.ndarray, *, seed: int, toy: bool, **settings: Any
-) -> list[dict[str, Any]]:
-    """A row for each posterior of one seed."""
+) -> Iterator[dict[str, Any]]:
+    """A row for each posterior of one seed, as it is measured."""
     space = nasbench201()
     size = {"channels": 4, "batch_size": 64} if toy else {"channels": 16, "batch_size": 128}
     shared = {"cells": 1, "learning_rate": 0.1, "skip_dead": True, **size, **settings}
     fitting: dict[str, Any] = {"evidence": EVIDENCE, "batch_size": 20 if toy else 128, "steps": 3 if toy else 700}
-    rows = []
 
-    def judged(name: str, supernet: Supernet, posterior: Posterior, started: float) -> None:
+    def judged(name: str, supernet: Supernet, posterior: Posterior, started: float) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         estimator = Estimator(supernet, data.search_valid, batch_size=50 if toy else 1000)
-        rows.append(
-            {
-                "name": name,
-                "seed": seed,
-                "seconds": seconds,
-                "entropy": float(posterior.entropy()),
-                "errors": asdict(discrepancy(estimator, posterior, count=10 if toy else 100, seed=seed)),
-                **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
-                "mode_architecture": str(posterior.mode()),
-            }
-        )
+        return {
+            "name": name,
+            "seed": seed,
+            "seconds": seconds,
+            "entropy": float(posterior.entropy()),
+            "errors": asdict(discrepancy(estimator, posterior, count=10 if toy else 100, seed=seed)),
+            **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
+            "mode_architecture": str(posterior.mode()),
+        }
 
     started = time.perf_counter()
     supernet, learned = best_response(
@@ -69,7 +67,7 @@ def measure(
         supernet=SupernetSettings.of(shared),
         posterior=PosteriorSettings.of(fitting),
     )
-    judged("during (best response)", supernet, learned, started)
+    yield judged("during (best response)", supernet, learned, started)
     started = time.perf_counter()
     uniform = train_supernet(space, data.search_train, seed=seed, **shared)
     trained = time.perf_counter() - started
@@ -77,10 +75,8 @@ def measure(
     for estimator, (said, weighed) in itertools.product(ESTIMATORS, {"": {}, ", as undecided": undecided}.items()):
         started = time.perf_counter() - trained
         how = {**fitting, **weighed, "estimator": estimator}
-        judged(
-            f"after, {estimator}{said}", uniform, fit_posterior(uniform, data.search_valid, seed=seed, **how), started
-        )
-    return rows
+        posterior = fit_posterior(uniform, data.search_valid, seed=seed, **how)
+        yield judged(f"after, {estimator}{said}", uniform, posterior, started)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -111,10 +107,9 @@ def main(arguments: list[str] | None = None) -> None:
                 f"{row['expected']:>10.2f}  {row['mode_rank']} of {row['architectures']}",
                 flush=True,
             )
-        if chosen.json:  # what has been measured is kept, whatever comes
-            files.write_json(
-                chosen.json, {"machine": machine(), "data": chosen.data, "epochs": chosen.epochs, "rows": rows}
-            )
+            if chosen.json:  # what has been measured is kept, whatever comes
+                about = {"machine": machine(), "data": chosen.data, "epochs": chosen.epochs}
+                files.write_json(chosen.json, {**about, "rows": rows})
     print("errors in % with each supernet's own weights, of the mode and of the best found; true accuracy expected")
 
 

@@ -170,16 +170,20 @@ def beside_the_papers():
     return "\n".join(lines)
 
 
+def lever(name):
+    """The rows of one of the levers, a seed each."""
+    known = read("ranking", "levers.json")["rows"] + read("ranking", "fast-mixed.json")["rows"]
+    return [row for row in known if row["name"] == name]
+
+
 def levers():
     """Settings varied one at a time, and what they became together: Spearman over 1,000 rows by loss and accuracy."""
     lines = [
         "| | seeds | by loss: all, the better half | by accuracy: all, the better half | expected accuracy % |",
         "| --- | --- | --- | --- | --- |",
     ]
-    alone = {row["name"]: [row] for row in read("ranking", "levers.json")["rows"]}
-    together = read("ranking", "fast-mixed.json")["rows"]
     for name, said in LEVERS.items():
-        rows = alone.get(name, together)
+        rows = lever(name)
         figures = []
         for kind in ("loss", "error"):
             found = [row["rankings"][kind] for row in rows]
@@ -195,9 +199,20 @@ LEVERS = {
     "one path": "… one path a step, 200 epochs (as many paths)",
     "dense": "… groups without `none`, 50 epochs (as many paths)",
     "two cells": "… two cells a stage",
+    "three cells": "… three cells a stage",
+    "32 channels": "… 32 channels",
     "20 epochs": "… 20 epochs",
+    "80 epochs": "… 80 epochs",
     "batch 128": "… batches of 128",
     "decay 1e-3": "… decay 1e-3",
+    "falls linearly": "… a rate that falls linearly, not along a cosine",
+    "rises first": "… a rate that rises for five epochs first",
+    "convolutions first": "… convolutions alone for the first ten epochs, one path a step",
+    "affine": "… BatchNorm with a scale and a shift to learn",
+    "averaged": "… weights averaged over the last ten epochs",
+    "20 epochs, distilled": "… 20 epochs, half taught by another supernet's likeliest path",
+    "cutout 8": "… cutout of 8×8",
+    "plain images": "… images neither cropped nor flipped",
     "mixed, 20 epochs": "batches of 128, decay 1e-3, fair and dense groups in turn, 20 epochs",
 }
 
@@ -236,17 +251,34 @@ def correlations(folder, *, papers):
 
 
 def responses():
-    """The posterior fitted after the supernet's training and the one learned during it."""
+    """The posterior learned during the supernet's training and those fitted after it, seed by seed."""
     lines = [
-        "| posterior | entropy | error %: mode, best draw, gap | expected accuracy % | rank of the likeliest row |",
-        "| --- | --- | --- | --- | --- |",
+        "| posterior | entropy | gap, points of error | the mode's error % | expected accuracy % | "
+        "rank of the likeliest row |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
-    for row in read("ranking", "responses.json")["rows"]:
-        errors = ", ".join(f"{100 * row['errors'][key]:.2f}" for key in ("mode", "best", "gap"))
-        lines.append(
-            f"| {row['name']} | {row['entropy']:.2f} | {errors} | {row['expected']:.2f} | {row['mode_rank']} |"
+    for name, rows in by_response().items():
+        entropies, gaps, modes = (
+            [f"{factor * value:.{digits}f}" for value in values]
+            for factor, digits, values in (
+                (1, 1, [row["entropy"] for row in rows]),
+                (100, 2, [row["errors"]["gap"] for row in rows]),
+                (100, 1, [row["errors"]["mode"] for row in rows]),
+            )
         )
+        expected = _spread([row["expected"] for row in rows], 2)
+        ranks = [str(row["mode_rank"]) for row in rows]
+        cells = [name, *map(", ".join, (entropies, gaps, modes)), expected, ", ".join(ranks)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def by_response():
+    """The rows of each posterior, by its name."""
+    found = {}
+    for row in read("ranking", "responses.json")["rows"]:
+        found.setdefault(row["name"], []).append(row)
+    return found
 
 
 def around():

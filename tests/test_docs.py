@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from importlib import import_module
+from importlib import import_module, resources
 from statistics import fmean, stdev
 
 import numpy as np
@@ -18,7 +18,7 @@ from samplers import test_ensembles
 from spaces import test_contract
 
 from nesbs.cli import app
-from nesbs.evaluation.ranking import fisher_interval
+from nesbs.evaluation.ranking import fisher_interval, rank
 from nesbs.methods import METHODS
 from nesbs.posterior import Posterior
 from nesbs.samplers import NoEnsembleError
@@ -290,8 +290,32 @@ def test_the_ranking_of_the_rows_that_picked_nothing_is_the_records():
     assert f"on the other 1,300 rows alone it ranks with {everything:.3f} and {better:.3f}" in words("ranking")
 
 
+def ranked(name, kind="loss"):
+    """Spearman of a lever's supernets over all rows and over the better half, a pair for each seed."""
+    found = [row["rankings"][kind] for row in tables.lever(name)]
+    return [(one["spearman"]["value"], one["better_half"]) for one in found]
+
+
+def test_harmful_and_helpful_levers_are_beyond_what_seeds_make():
+    lows, highs = zip(*((min(both), max(both)) for both in zip(*ranked("base"), strict=True)), strict=True)
+    for name in ("plain images", "one path", "20 epochs", "affine", "three cells", "convolutions first"):
+        assert all(figure < low for figure, low in zip(*ranked(name), lows, strict=True)), name
+    for name in ("batch 128", "decay 1e-3"):
+        assert all(figure > high for figure, high in zip(*ranked(name), highs, strict=True)), name
+    [(everything, better)] = ranked("dense")
+    assert everything < lows[0]
+    assert better > highs[1]
+    apart = [high - low for low, high in zip(lows, highs, strict=True)]
+    assert "the two seeds of the first row are {:.2f} and {:.2f} apart".format(*apart) in words("ranking")
+    for name in ("averaged", "32 channels", "80 epochs", "two cells", "cutout 8"):
+        assert all(abs(figure - low) < gap for figure, low, gap in zip(*ranked(name), lows, apart, strict=True)), name
+    for name in ("falls linearly", "rises first"):
+        pairs = zip(ranked(name), ranked("base"), strict=True)
+        assert all(abs(one[0] - other[0]) < apart[0] for one, other in pairs), name
+
+
 def test_what_is_said_of_the_levers_is_in_the_records():
-    [base] = [row for row in tables.read("ranking", "levers.json")["rows"] if row["name"] == "base"]
+    base = tables.lever("base")[0]
     kinds = ("loss, batches of 128", "loss", "loss, batches of 5000")
     small, usual, large = (f"{base['rankings'][kind]['spearman']['value']:.3f}" for kind in kinds)
     said = words("ranking")
@@ -315,23 +339,35 @@ def test_what_is_said_of_the_demos_estimates_is_in_the_record():
 
 
 def test_what_is_said_of_darts_is_in_the_record():
-    found = tables.read("quality-darts", "quality.json")["trained"]["rankings"]
-    first = found["loss"][0]["spearman"]
+    record, before = (tables.read("quality-darts", f"{name}.json")["trained"] for name in ("quality", "twelve"))
+    found, said = record["rankings"], words("ranking").replace("−", "-")
+    loss, both = (found[kind][0]["spearman"] for kind in ("loss", "evidence"))
     papers = fisher_interval(float(tables.PAPER["spearman"][0]), 10, ranks=True)
-    said = words("ranking").replace("−", "-")
-    assert f"the first figure is {first['low']:.2f} to {first['high']:.2f}." in said
+    assert f"the first figure is {both['low']:.2f} to {both['high']:.2f}, by loss alone {loss['low']:.2f} to" in said
+    assert f"to {loss['high']:.2f}; that of ten" in said
     assert f"as the paper has it, is {papers.low:.2f} to {papers.high:.2f}." in said
-    for key in ("spearman", "pearson", "agreement"):
-        for loss, both in zip(found["loss"], found["evidence"], strict=True):
-            assert loss[key]["value"] < both[key]["value"] < loss[key]["high"]
+    assert f"gave {before['rankings']['loss'][0]['spearman']['value']:.2f};" in said
+    everything = {one["architecture"]: one for one in record["architectures"] + before["architectures"]}.values()
+    estimated, true = (np.array([one[key] for one in everything]) for key in ("estimated_loss", "true_loss"))
+    pooled = rank(estimated, true, [(place,) for place in range(len(true))]).spearman
+    assert (
+        f"all {len(true)} together give {pooled.value:.2f} by loss, with an interval from {pooled.low:.2f} to "
+        f"{pooled.high:.2f}" in said
+    )
+    header = resources.files("nesbs").joinpath("recipes", "cifar10-darts.yaml").read_text()
+    assert f"Spearman {loss['value']:.2f} by loss, 95 % interval {loss['low']:.2f} to {loss['high']:.2f};" in header
+    assert f"with twelve others, of before, {pooled.value:.2f} " in header
 
 
-def test_the_best_response_has_the_smallest_gap_and_the_best_draws():
-    rows = tables.read("ranking", "responses.json")["rows"]
-    during = next(row for row in rows if row["name"].startswith("during"))
-    others = [row for row in rows if row is not during]
-    assert all(during["errors"]["gap"] < row["errors"]["gap"] for row in others)
-    assert all(during["expected"] > row["expected"] and during["entropy"] < row["entropy"] for row in others)
+def test_what_is_said_of_the_best_response_is_in_the_record():
+    during, *others = tables.by_response().values()
+    for other in others:
+        assert all(one["expected"] > two["expected"] for one, two in zip(during, other, strict=True))
+    gaps = [100 * fmean(row["errors"]["gap"] for row in rows) for rows in tables.by_response().values()]
+    best, leave, leave_as, straight, _ = (f"{gap:.2f}" for gap in gaps)
+    said = words("ranking")
+    assert f"a gap of {leave} against {best} in the mean" in said
+    assert f"it does not show ({straight}), nor between posteriors that are as undecided ({leave_as})" in said
 
 
 def test_the_gap_between_estimators_is_the_records():
