@@ -1,8 +1,9 @@
 """The pictures of these pages, drawn from records: `python docs/draw.py` writes `docs/pictures`.
 
 What a picture shows is in a JSON file; `PICTURES` says which. The particles of δ's picture are computed here
-and kept in `docs/pictures/delta.json`; `ranking.svg` shows what supernets estimated (`results/ranking`), `attack.svg`
-an ensemble under attack (`results/attacks`), the others the demo of seed 0 (`results/demo/0`).
+and kept in `docs/pictures/delta.json`; `ranking.svg` shows what supernets estimated and `levers.svg` how well those of
+other settings rank (`results/ranking`), `attack.svg` an ensemble under attack (`results/attacks`), the others the
+demo of seed 0 (`results/demo/0`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from nesbs.report import draw_cells
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 DEMO = ROOT / "results" / "demo" / "0"
-RANKING = ROOT / "results" / "ranking" / "mixed.json"
+RANKING = ROOT / "results" / "ranking"
 ATTACKS = ROOT / "results" / "attacks" / "1000.json"
 BENCHMARK = ROOT / "tests" / "nasbench201_sample.csv"
 WIDTH = 400  # of every picture: its text stays legible on a telephone
@@ -327,6 +328,49 @@ def ranking(record: dict[str, Any]) -> str:
     return text_of(root)
 
 
+def levers(varied: dict[str, Any], together: dict[str, Any]) -> str:
+    """Spearman by loss of supernets of other settings, a dot a seed; what the base's seeds span is shaded."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in varied["rows"] + together["rows"]:
+        found.setdefault(row["name"], []).append(row["rankings"]["loss"])
+    columns: list[tuple[str, float, Callable[[dict[str, Any]], float]]] = [
+        ("all rows", 0.65, lambda one: one["spearman"]["value"]),
+        ("the better half", 0.0, lambda one: one["better_half"]),
+    ]
+    base = found.pop("base")
+    order = sorted(found, key=lambda name: -statistics.fmean(columns[0][2](one) for one in found[name]))
+    left, top, line, gap = 145, 48, 24, 34
+    width, bottom = (WIDTH - left - gap - 16) / len(columns), top + line * len(order)
+    spans = [sorted(value(one) for one in base) for _, _, value in columns]
+    said = " and ".join(f"from {span[0]:.2f} to {span[-1]:.2f}" for span in spans)
+    root = picture(
+        f"How settings rank, one line each, from {order[0]} to {order[-1]}. The base's seeds span {said}", bottom + 44
+    )
+    add(root, "text", "Spearman by loss", x=6, y=16, style=f"fill:{GREY}")
+    for place, ((title, low, value), span) in enumerate(zip(columns, spans, strict=True)):
+        corner, reach = left + place * (width + gap), (0.9 if place == 0 else 0.55) - low
+
+        def across(figure: float, corner: float = corner, low: float = low, reach: float = reach) -> float:
+            return corner + (figure - low) / reach * width
+
+        shaded = {"x": across(span[0]), "width": across(span[-1]) - across(span[0]), "height": bottom - top}
+        add(root, "rect", y=top, fill=PALE, **shaded)
+        add(root, "text", title, x=corner + width / 2, y=top - 10, text_anchor="middle", style="font-weight:600")
+        add(root, "path", d=f"M{corner:g},{bottom}h{width:g}", stroke=INK)
+        for mark in (low, low + reach):
+            add(root, "text", f"{mark:g}", x=across(mark), y=bottom + 18, text_anchor="middle")
+        for number, name in enumerate(order):
+            for one in found[name]:
+                beyond = not span[0] <= value(one) <= span[-1]
+                at = {"cx": across(value(one)), "cy": top + line * (number + 0.5)}
+                add(root, "circle", r=5, fill=ORANGE if beyond else TEAL, fill_opacity=0.8, **at)
+    for number, name in enumerate(order):
+        add(root, "text", name, x=6, y=top + line * (number + 0.5) + 5)
+    add(root, "rect", x=6, y=bottom + 26, width=22, height=12, fill=PALE)
+    add(root, "text", "between the base's two seeds", x=36, y=bottom + 37)
+    return text_of(root)
+
+
 def attack(record: dict[str, Any]) -> str:
     """Accuracy of the attacked member, of the ensemble, and of the ensemble under its own attack, over ε."""
     closer = record["ensemble"]["closer"]
@@ -384,7 +428,8 @@ PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
     "cell.svg": (cell, (DEMO / "selection.json",)),
     "posterior.svg": (heat_map, (DEMO / "posterior.json",)),
     "proposals.svg": (proposals, (DEMO / "selection.json",)),
-    "ranking.svg": (ranking, (RANKING,)),
+    "ranking.svg": (ranking, (RANKING / "mixed.json",)),
+    "levers.svg": (levers, (RANKING / "levers.json", RANKING / "fast-mixed.json")),
     "attack.svg": (attack, (ATTACKS,)),
     "delta.svg": (effect_of_delta, (FOLDER / "delta.json",)),
 }
