@@ -309,9 +309,12 @@ def test_harmful_and_helpful_levers_are_beyond_what_seeds_make():
     assert "the two seeds of the first row are {:.2f} and {:.2f} apart".format(*apart) in words("ranking")
     for name in ("averaged", "32 channels", "80 epochs", "two cells", "cutout 8"):
         assert all(abs(figure - low) < gap for figure, low, gap in zip(*ranked(name), lows, apart, strict=True)), name
-    for name in ("falls linearly", "rises first"):
-        pairs = zip(ranked(name), ranked("base"), strict=True)
-        assert all(abs(one[0] - other[0]) < apart[0] for one, other in pairs), name
+    for (rising, _), (base, _) in zip(ranked("rises first"), ranked("base"), strict=True):
+        assert abs(rising - base) < apart[0]
+    for linear, base in zip(ranked("falls linearly"), ranked("base"), strict=True):
+        assert linear > base
+        assert linear[1] > base[1]
+        assert linear[0] - base[0] < apart[0]
 
 
 def test_what_is_said_of_the_levers_is_in_the_records():
