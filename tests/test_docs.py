@@ -334,11 +334,21 @@ def test_what_is_said_of_the_levers_is_in_the_records():
 
 
 def test_what_is_said_of_the_demos_estimates_is_in_the_record():
-    record, found = tables.read("demo-quality", "record.json"), tables.read("demo-quality", "quality.json")["trained"]
-    seconds = sum(record["stages"][stage]["seconds"] for stage in ("quality", "quality reference"))
+    stages = tables.read("demo-quality", "record.json")["stages"]
+    ten, twenty, thirty = (
+        tables.read("demo-quality", f"{name}.json")["trained"] for name in ("ten", "twenty", "quality")
+    )
     said = words("ranking")
-    assert f"two CPU cores it took {seconds:.0f} s" in said
-    assert found["verdict"].partition(":")[0] in said
+    assert f"{sum(stages[stage]['seconds'] for stage in ('quality', 'quality reference')):.0f} s in all" in said
+    for found in (ten, thirty):
+        assert f"“{found['verdict'][: found['verdict'].index(')') + 1]}”" in said
+    more = twenty["rankings"]["evidence"][0]["spearman"]
+    assert f"twenty by {more['value']:.2f}, {more['low']:.2f} to {more['high']:.2f}," in said
+    assert thirty["rankings"]["loss"][0]["spearman"]["low"] < 0
+    texts = [{one["architecture"] for one in found["architectures"]} for found in (ten, twenty, thirty)]
+    assert texts[0] < texts[1] < texts[2]
+    others = tables.read("demo-quality", "others.json")["trained"]["rankings"]["evidence"][0]["spearman"]["value"]
+    assert f"had given {others:.2f} (" in said
 
 
 def test_what_is_said_of_darts_is_in_the_record():

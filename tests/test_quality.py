@@ -41,10 +41,11 @@ def test_truth_is_trained_and_compared(run, capsys):
     assert len(members) == 6
     again = measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3))
     assert again == found
-    # More architectures find those that were trained before.
+    # Of more architectures only those are trained that had not been before.
     before = {path: path.stat().st_mtime_ns for path in members}
     measure_quality(run, architectures=8, candidates=20, epochs=1, sizes=(1,))
     assert {path: path.stat().st_mtime_ns for path in members} == before
+    assert len(list((run.folder / "quality-1-epochs").glob("*.safetensors"))) == 8
     assert measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3)) == found
     architecture = run.space.parse(entry["architecture"])
     estimator = nesbs.Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)

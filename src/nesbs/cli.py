@@ -211,7 +211,10 @@ def evaluate(
 def quality(
     run: RunFolder,
     architectures: Annotated[
-        int | None, typer.Option(metavar="N", min=4, help="So many are trained for the truth; 10 by default.")
+        int | None,
+        typer.Option(
+            metavar="N", min=4, help="So many are trained for the truth, those of before among them; 10 by default."
+        ),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(metavar="N", min=4, help="Drawn, to take diverse ones from; 50 by default.")

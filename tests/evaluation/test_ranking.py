@@ -1,5 +1,6 @@
 """Ranking: against scipy, hand counts and simulated truths; the verdict says what the figures say."""
 
+import itertools
 import math
 
 import numpy as np
@@ -124,8 +125,17 @@ def test_ensembles_are_all_of_them_or_different_ones():
 
 def test_diverse_estimates_reach_from_the_best_to_the_worst():
     losses = RANDOM.permutation(50).astype(float).tolist()
-    assert [losses[place] for place in spread(losses, 8)] == [0, 7, 14, 21, 28, 35, 42, 49]
-    assert len(spread(losses[:3], 8)) == 3
+    assert [losses[place] for place in spread(losses, 5)] == [0, 12, 24, 36, 49]
+    assert [losses[place] for place in spread(losses, 9)] == [0, 6, 12, 18, 24, 30, 36, 42, 49]
+    assert sorted(spread(losses[:3], 8)) == [0, 1, 2]
+    assert [spread(losses[:1], 4), spread([], 4)] == [[0], []]
+
+
+def test_who_measures_more_keeps_what_was_measured():
+    losses = RANDOM.normal(size=50).tolist()
+    found = [set(spread(losses, count)) for count in range(1, 51)]
+    assert [len(one) for one in found] == list(range(1, 51))
+    assert all(fewer < more for fewer, more in itertools.pairwise(found))
 
 
 def judged(rho, count=200, loss=1.0, seed=0):

@@ -195,14 +195,20 @@ def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MO
 
 
 def spread(losses: Sequence[float], count: int) -> list[int]:
-    """`count` places evenly spread over the ranks of losses: architectures of diverse estimated performance.
+    """`count` places spread over the ranks of losses, the best first: architectures of diverse estimated performance.
+
+    The best and the worst, then again and again the one farthest from those taken, so that the places of a smaller
+    count are among those of a larger one: who measures more keeps what has been measured.
 
     >>> spread([0.3, 0.1, 0.2, 0.5, 0.4], 3)
     [1, 0, 3]
     """
     order = np.argsort(np.array(losses), kind="stable")
-    places = np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(int)
-    return [int(order[place]) for place in places]
+    ranks = np.arange(len(order))
+    taken = [0, len(order) - 1][: len(order)]
+    while len(taken) < min(count, len(order)):
+        taken.append(int(np.abs(ranks[:, None] - taken).min(1).argmax()))
+    return [int(order[place]) for place in sorted(taken[:count])]
 
 
 def verdict(ranking: Ranking, *, loss: float, classes: int) -> str:
