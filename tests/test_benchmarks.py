@@ -4,12 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from test_runs import TINY
 
 from nesbs import files
+from nesbs.config import load_recipe
+from nesbs.runs import Run
+from nesbs.supernet import Estimator
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import estimators, levers, responses, whole
+from benchmarks import batchnorm, estimators, levers, responses, whole
 from benchmarks.__main__ import main
 
 
@@ -97,3 +101,23 @@ def test_posteriors_fitted_after_and_during_training_are_compared(tmp_path):
         errors = row["errors"]
         assert errors["gap"] == pytest.approx(errors["mode"] - errors["best"])
         assert errors["gap"] >= 0
+
+
+def test_recalibrated_statistics_are_those_of_the_images_given(tmp_path):
+    changes = [*TINY, "space.name=nasbench201"]
+    run = Run.create(tmp_path / "run", load_recipe("toy", changes))
+    held, train = run.data.search_valid, run.data.search_train
+    architecture = run.space.parse("|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|avg_pool_3x3~2|")
+    batch = Estimator(run.supernet(), held, batch_size=len(held)).log_probs([architecture])[0]
+    supernet = run.supernet()
+    norms = batchnorm.keep_statistics(supernet)
+    same = batchnorm.recalibrated(supernet, norms, architecture, held, held, len(held))
+    torch.testing.assert_close(same, batch, atol=0.05, rtol=0)  # but for n against n − 1 in the variance
+    other = batchnorm.recalibrated(supernet, norms, architecture, train, held, len(train))
+    assert (other - batch).abs().max() > 2 * (same - batch).abs().max()
+    table = str(Path(__file__).parent / "nasbench201_sample.csv")
+    which = ["--table", table, "--column", "valid_acc_cifar10", "--rows", "12", "--images", "40", "--batch", "20"]
+    batchnorm.main([str(run.folder), *which, "--json", str(tmp_path / "found.json")])
+    found = files.read_json(tmp_path / "found.json")
+    assert found["rows"] == len(found["losses"]["recalibrated"]) == 12
+    assert set(found["rankings"]) == {"of the batch", "recalibrated"}

@@ -309,6 +309,8 @@ def test_harmful_and_helpful_levers_are_beyond_what_seeds_make():
     assert "the two seeds of the first row are {:.2f} and {:.2f} apart".format(*apart) in words("ranking")
     for name in ("averaged", "32 channels", "80 epochs", "two cells", "cutout 8"):
         assert all(abs(figure - low) < gap for figure, low, gap in zip(*ranked(name), lows, apart, strict=True)), name
+    for taught, alone, gap in zip(*ranked("20 epochs, distilled"), *ranked("20 epochs"), apart, strict=True):
+        assert abs(taught - alone) < gap
     for (rising, _), (base, _) in zip(ranked("rises first"), ranked("base"), strict=True):
         assert abs(rising - base) < apart[0]
     for linear, base in zip(ranked("falls linearly"), ranked("base"), strict=True):
@@ -323,6 +325,11 @@ def test_what_is_said_of_the_levers_is_in_the_records():
     small, usual, large = (f"{base['rankings'][kind]['spearman']['value']:.3f}" for kind in kinds)
     said = words("ranking")
     assert f"the base ranks with {small}, {usual} and {large}" in said
+    found = tables.read("ranking", "batchnorm.json")["rankings"]
+    batch, own = (
+        (one["spearman"]["value"], one["better_half"]) for one in map(found.get, ("of the batch", "recalibrated"))
+    )
+    assert "{:.3f} and {:.3f} against {:.3f} and {:.3f} with".format(*own, *batch) in said
     everything, better = tables.together()
     assert f"recipe's three ranks with {everything:.3f} and {better:.3f}" in said
     rows = [row["rankings"]["loss"] for row in tables.read("ranking", "mixed.json")["rows"]]
