@@ -3,9 +3,9 @@
     python -m benchmarks.responses --root DATA --table nasbench201.csv --column valid_acc_cifar10 --json FILE
 
 Both train a supernet of NAS-Bench-201 one path a step, for as many epochs. During it, the best-response posterior draws
-the paths it is fitted to; after it, a posterior is fitted by each estimator, with as much evidence and with as much as
-makes it as undecided. Each is judged by its own supernet (how far the mode is behind the best of a hundred draws of it
-and a hundred uniform ones) and by the table of true accuracies.
+the paths it is fitted to; after it, a posterior is fitted by each estimator, in as many steps unless `--steps` says,
+with as much evidence and with as much as makes it as undecided. Each is judged by its own supernet (how far the mode is
+behind the best of a hundred draws of it and a hundred uniform ones) and by the table of true accuracies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from benchmarks.levers import ESTIMATORS
 from benchmarks.timing import machine
 from nesbs import files
-from nesbs.data import Dataset, load_dataset
+from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass
 from nesbs.posterior import Posterior, PosteriorSettings, fit_posterior
 from nesbs.quality import read_table
@@ -37,13 +37,22 @@ EVIDENCE = 100.0  # best-response has no way to find its own
 
 
 def measure(
-    data: Dataset, architectures: list[Architecture], accuracies: np.ndarray, *, seed: int, toy: bool, **settings: Any
+    data: Dataset,
+    architectures: list[Architecture],
+    accuracies: np.ndarray,
+    *,
+    seed: int,
+    steps: int | None,
+    toy: bool,
+    **settings: Any,
 ) -> Iterator[dict[str, Any]]:
     """A row for each posterior of one seed, as it is measured."""
     space = nasbench201()
     size = {"channels": 4, "batch_size": 64} if toy else {"channels": 16, "batch_size": 128}
     shared = {"cells": 1, "learning_rate": 0.1, "skip_dead": True, **size, **settings}
-    fitting: dict[str, Any] = {"evidence": EVIDENCE, "batch_size": 20 if toy else 128, "steps": 3 if toy else 700}
+    chosen = SupernetSettings.of(shared)
+    steps = steps or chosen.epochs * steps_per_epoch(data.search_train, chosen.batch_size)
+    fitting: dict[str, Any] = {"evidence": EVIDENCE, "batch_size": 20 if toy else 128, "steps": steps}
 
     def judged(name: str, supernet: Supernet, posterior: Posterior, started: float) -> dict[str, Any]:
         seconds = time.perf_counter() - started
@@ -64,7 +73,7 @@ def measure(
         data.search_train,
         data.search_valid,
         seed=seed,
-        supernet=SupernetSettings.of(shared),
+        supernet=chosen,
         posterior=PosteriorSettings.of(fitting),
     )
     yield judged("during (best response)", supernet, learned, started)
@@ -86,6 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--column", required=True)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--steps", type=int, help="of fitting afterwards; by default as many as the training has")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--limit", type=int, help="so many training images")
     parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
@@ -99,7 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{'':<42}{columns}  rank of the likeliest row")
     rows: list[dict[str, Any]] = []
     for seed in chosen.seeds:
-        for row in measure(data, architectures, np.array(accuracies), seed=seed, toy=chosen.toy, epochs=chosen.epochs):
+        lengths = {"steps": chosen.steps, "epochs": chosen.epochs}
+        for row in measure(data, architectures, np.array(accuracies), seed=seed, toy=chosen.toy, **lengths):
             rows.append(row)
             errors = "".join(f"{100 * value:>8.2f}" for value in row["errors"].values())
             print(

@@ -176,6 +176,14 @@ def lever(name):
     return [row for row in known if row["name"] == name]
 
 
+def first_rows(name, count=1000):
+    """Spearman by loss over the first rows and over their better half, means of a record's seeds."""
+    true = np.array(list(BENCHMARK.values()))[:count]
+    half = true >= np.median(true)
+    found = [-np.array(row["estimates"]["loss"])[:count] for row in read("ranking", f"{name}.json")["rows"]]
+    return [fmean(spearmanr(one[rows], true[rows]).statistic for one in found) for rows in (slice(None), half)]
+
+
 def levers():
     """Settings varied one at a time, and what they became together: Spearman over 1,000 rows by loss and accuracy."""
     lines = [

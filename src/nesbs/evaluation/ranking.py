@@ -197,18 +197,20 @@ def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MO
 def spread(losses: Sequence[float], count: int) -> list[int]:
     """`count` places spread over the ranks of losses, the best first: architectures of diverse estimated performance.
 
-    The best and the worst, then again and again the one farthest from those taken, so that the places of a smaller
-    count are among those of a larger one: who measures more keeps what has been measured.
+    The best, the worst, then the middle, the quarters, the eighths: the places of a smaller count are among those of a
+    larger one, so who measures more keeps what has been measured.
 
     >>> spread([0.3, 0.1, 0.2, 0.5, 0.4], 3)
     [1, 0, 3]
     """
-    order = np.argsort(np.array(losses), kind="stable")
-    ranks = np.arange(len(order))
-    taken = [0, len(order) - 1][: len(order)]
-    while len(taken) < min(count, len(order)):
-        taken.append(int(np.abs(ranks[:, None] - taken).min(1).argmax()))
-    return [int(order[place]) for place in sorted(taken[:count])]
+    order, last = np.argsort(np.array(losses), kind="stable"), len(losses) - 1
+    ranks = dict.fromkeys((0, last)[: len(losses)])
+    for number in itertools.count(1):
+        if len(ranks) >= min(count, len(losses)):
+            break
+        bits = f"{number:b}"
+        ranks[round(int(bits[::-1], 2) / 2 ** len(bits) * last)] = None  # van der Corput's sequence
+    return [int(order[rank]) for rank in sorted(list(ranks)[:count])]
 
 
 def verdict(ranking: Ranking, *, loss: float, classes: int) -> str:
