@@ -14,8 +14,8 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 import numpy as np
+import scipy  # its parts are loaded when they are first used
 from numpy.typing import ArrayLike
-from scipy.stats import t
 
 from nesbs.errors import NesbsError
 
@@ -96,5 +96,5 @@ def paired(values: Sequence[float], reference: Sequence[float], *, level: float 
     summary = summarise(differences)
     if len(differences) < FEWEST or summary.standard_error is None:
         return Difference(summary.mean, None, None)
-    reach = float(t.ppf((1 + level) / 2, len(differences) - 1)) * summary.standard_error
+    reach = float(scipy.stats.t.ppf((1 + level) / 2, len(differences) - 1)) * summary.standard_error
     return Difference(summary.mean, summary.mean - reach, summary.mean + reach)

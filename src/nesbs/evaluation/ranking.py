@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts are loaded when they are first used
 
 from nesbs.errors import NesbsError
 
@@ -29,7 +29,7 @@ def spearman(estimated: np.ndarray, true: np.ndarray) -> float:
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
     """
-    return pearson(stats.rankdata(estimated), stats.rankdata(true))
+    return pearson(scipy.stats.rankdata(estimated), scipy.stats.rankdata(true))
 
 
 def pearson(estimated: np.ndarray, true: np.ndarray) -> float:
@@ -80,7 +80,7 @@ def fisher_interval(value: float, count: int, *, ranks: bool) -> Interval:
     if count < 4:
         return Interval(value, None, None)
     error = math.sqrt((1 + value**2 / 2 if ranks else 1.0) / (count - 3))
-    middle, reach = math.atanh(min(max(value, -0.999999), 0.999999)), float(stats.norm.ppf(0.975)) * error
+    middle, reach = math.atanh(min(max(value, -0.999999), 0.999999)), float(scipy.stats.norm.ppf(0.975)) * error
     return Interval(value, math.tanh(middle - reach), math.tanh(middle + reach))
 
 
@@ -91,7 +91,7 @@ def wilson_interval(value: float, count: int) -> Interval:
     >>> round(found.low, 2), found.high
     (0.44, 1.0)
     """
-    found = stats.binomtest(round(value * count), count).proportion_ci(0.95, method="wilson")
+    found = scipy.stats.binomtest(round(value * count), count).proportion_ci(0.95, method="wilson")
     return Interval(value, float(found.low), float(found.high))
 
 
@@ -125,7 +125,7 @@ def with_interval(
     error = math.sqrt((count - 1) / count * float(np.square(np.array(left) - np.mean(left)).sum()))
     if error == 0:
         return Interval(value, None, None)
-    reach = float(stats.t.ppf(0.975, count - 1)) * error
+    reach = float(scipy.stats.t.ppf(0.975, count - 1)) * error
     ends = [scale(value) - reach, scale(value) + reach]
     low, high = [math.tanh(end) for end in ends] if correlation else [min(max(end, 0.0), 1.0) for end in ends]
     return Interval(value, low, high)
