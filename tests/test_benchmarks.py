@@ -35,12 +35,10 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
     (tmp_path / "table.csv").write_text("\n".join(rows[:10]))
     table, out = str(tmp_path / "table.csv"), str(tmp_path / "levers.json")
     which = ["--data", "fashion-mini", "--table", table, "--column", "valid_acc_cifar10"]
-    levers.main(["--toy", *which, "--only", "base", "one path", "--seeds", "0", "1", "--json", out])
+    levers.main(["--toy", *which, "--only", "base", "one path", "--seeds", "1", "--json", out])
     assert "one path (1)" in capsys.readouterr().out
     written = files.read_json(tmp_path / "levers.json")
-    assert [(row["name"], row["seed"]) for row in written["rows"]] == [
-        *(("base", 0), ("one path", 0), ("base", 1), ("one path", 1)),
-    ]
+    assert [(row["name"], row["seed"]) for row in written["rows"]] == [("base", 1), ("one path", 1)]
     assert written["rows"][1]["settings"]["paths"] == "one"
     assert all(row["posteriors"]["leave-one-out"]["architectures"] == 9 for row in written["rows"])
     levers.main(["--toy", *which, "--only", "mixed", "--evidences", "likelihood", "standing", "--json", out])
@@ -104,7 +102,7 @@ def test_posteriors_fitted_after_and_during_training_are_compared(tmp_path):
 
 
 def test_recalibrated_statistics_are_those_of_the_images_given(tmp_path):
-    changes = [*TINY, "space.name=nasbench201"]
+    changes = [*TINY, "space.name=nasbench201", "threads=1"]
     run = Run.create(tmp_path / "run", load_recipe("toy", changes))
     held, train = run.data.search_valid, run.data.search_train
     architecture = run.space.parse("|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|avg_pool_3x3~2|")

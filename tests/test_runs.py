@@ -198,9 +198,9 @@ tiny(Path(sys.argv[1]), progress=Killer()).scores()
     [
         ("supernet", "1"),  # between two epochs
         ("posterior", "2"),
-        ("selection", "1"),
+        pytest.param("selection", "1", marks=pytest.mark.slow),
         ("members", "3"),  # in the second member
-        ("uniform", "start"),
+        pytest.param("uniform", "start", marks=pytest.mark.slow),
         ("evaluation", "1"),
     ],
 )

@@ -14,16 +14,18 @@ from nesbs.training import Batch
 SOURCES = [(0, 1), (0, 2), (1, 3), (3, 4)]  # every state is read, some by two nodes
 
 
+CELLS = [(op, partial, reduces) for op in PAIR_CODES for partial in (1, 2) for reduces in (False, True)]
+QUICK = [  # the others take long in the interpreter
+    *((op, 2, False) for op in PAIR_CODES if "5x5" not in op),
+    *((op, 2, True) for op in ("skip_connect", "max_pool_3x3", "dil_conv_3x3")),
+    ("dil_conv_3x3", 1, False),
+]
+
+
 @pytest.mark.parametrize(
-    ("op", "partial"),
-    [
-        # Some take long in the interpreter.
-        *(pytest.param(op, 2, marks=[pytest.mark.slow] if "5x5" in op else []) for op in PAIR_CODES),
-        ("dil_conv_3x3", 1),
-        *(pytest.param(op, 1, marks=pytest.mark.slow) for op in ("skip_connect", "max_pool_3x3")),
-    ],
+    ("op", "partial", "reduces"),
+    [pytest.param(*one, marks=[] if one in QUICK else pytest.mark.slow) for one in CELLS],
 )
-@pytest.mark.parametrize("reduces", [False, True], ids=["normal", "reduction"])
 def test_a_cell_of_one_operation_gives_its_states_and_gradients(op, reduces, partial, device, close, monkeypatch):
     monkeypatch.setattr("nesbs.kernels.pair_cell.BLOCK", 32 if partial == 1 else 128)  # several, or one
     from nesbs.kernels.pair_cell import PairCell

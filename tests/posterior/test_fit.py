@@ -166,7 +166,7 @@ def test_evidence_is_found_that_gives_the_entropy_asked_for(share, scale):
         leave_one_out(lambda drawn, step: scale * log_likelihood(drawn, step), 8),
         evidence=None,
         entropy=share,
-        steps=2500,
+        steps=1500,
         learning_rate=0.05,
         generator=torch.Generator().manual_seed(0),
         on_step=lambda *now: heard.append(now),
