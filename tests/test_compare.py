@@ -130,6 +130,7 @@ def test_a_stop_loses_nothing(whole, stage, after, tmp_path):
         assert entry["difference"] is None or entry["difference"]["error"]["low"] is None  # one seed: no interval
 
 
+@pytest.mark.slow
 def test_kill_9_and_the_same_command(whole, tmp_path):
     _, value, _ = whole
     out = tmp_path / "run"

@@ -197,7 +197,7 @@ tiny(Path(sys.argv[1]), progress=Killer()).scores()
     ("stage", "moment"),
     [
         ("supernet", "1"),  # between two epochs
-        ("posterior", "2"),
+        pytest.param("posterior", "2", marks=pytest.mark.slow),
         pytest.param("selection", "1", marks=pytest.mark.slow),
         ("members", "3"),  # in the second member
         pytest.param("uniform", "start", marks=pytest.mark.slow),

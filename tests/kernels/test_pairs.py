@@ -92,6 +92,7 @@ def test_steps_give_the_plain_steps_losses_and_weights(device, noise, large_bloc
     assert same[0]
 
 
+@pytest.mark.slow
 def test_estimates_of_many_are_those_of_each(device, close, noise, large_blocks):
     split = noise.search_valid.subset(torch.arange(3)).to(device)
     supernet = build_supernet(darts(), split, settings_of(), seed=0).eval()

@@ -31,7 +31,7 @@ def test_genotype_lists_as_they_are_published_are_read():
     assert SPACE.parse(text) == zoo["darts-v2"]
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_drawn_builds_and_runs(count):
     drawn = SPACE.sample(count, generator=torch.Generator().manual_seed(0))
     assert len(set(drawn)) == count
