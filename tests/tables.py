@@ -121,13 +121,18 @@ def ranking(name="mixed"):
     return "\n".join(lines) + "\n\n" + _posteriors(rows, called, "posterior fitted to")
 
 
+def all_and_better(estimates, places):
+    """Spearman of estimates with the truth at some of the benchmark's rows, and at the truly better half of these."""
+    true = np.array(list(BENCHMARK.values()))
+    better = places[true[places] >= np.median(true[places])]
+    return [spearmanr(-np.array(estimates)[rows], true[rows]).statistic for rows in (places, better)]
+
+
 def on_the_rest():
     """Spearman over the rows that had no part in picking the measure of untrained networks, all and the better half."""
-    true = np.array(list(BENCHMARK.values()))
-    rest = np.sort(np.random.default_rng(0).permutation(len(true))[700:])
-    better = rest[true[rest] >= np.median(true[rest])]
-    found = [-np.array(row["estimates"]["standing"]) for row in read("ranking", "mixed.json")["rows"]]
-    return [fmean(spearmanr(one[rows], true[rows]).statistic for one in found) for rows in (rest, better)]
+    rest = np.sort(np.random.default_rng(0).permutation(len(BENCHMARK))[700:])
+    found = [all_and_better(row["estimates"]["standing"], rest) for row in read("ranking", "mixed.json")["rows"]]
+    return np.mean(found, axis=0)
 
 
 def estimators_on_the_benchmark():
@@ -178,10 +183,8 @@ def lever(name):
 
 def first_rows(name, count=1000):
     """Spearman by loss over the first rows and over their better half, means of a record's seeds."""
-    true = np.array(list(BENCHMARK.values()))[:count]
-    half = true >= np.median(true)
-    found = [-np.array(row["estimates"]["loss"])[:count] for row in read("ranking", f"{name}.json")["rows"]]
-    return [fmean(spearmanr(one[rows], true[rows]).statistic for one in found) for rows in (slice(None), half)]
+    rows = read("ranking", f"{name}.json")["rows"]
+    return np.mean([all_and_better(row["estimates"]["loss"], np.arange(count)) for row in rows], axis=0)
 
 
 def levers():
@@ -227,10 +230,8 @@ LEVERS = {
 
 def together():
     """Spearman of the mean loss of the recipe's three supernets, over all rows and over the better half."""
-    true = np.array(list(BENCHMARK.values()))
-    half = true >= np.median(true)
-    mean = -np.mean([row["estimates"]["loss"] for row in read("ranking", "mixed.json")["rows"]], axis=0)
-    return [spearmanr(mean[rows], true[rows]).statistic for rows in (slice(None), half)]
+    mean = np.mean([row["estimates"]["loss"] for row in read("ranking", "mixed.json")["rows"]], axis=0)
+    return all_and_better(mean, np.arange(len(BENCHMARK)))
 
 
 SIZES = (1, 3, 5, 7)
