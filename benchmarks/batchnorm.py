@@ -22,8 +22,8 @@ from benchmarks.timing import machine
 from nesbs import files, metrics
 from nesbs.data import Split
 from nesbs.evaluation import rank
-from nesbs.quality import read_table
-from nesbs.runs import Run
+from nesbs.runs.quality import read_table
+from nesbs.runs.run import Run
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 

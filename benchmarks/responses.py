@@ -28,8 +28,8 @@ from nesbs import files
 from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass
 from nesbs.posterior import Posterior, PosteriorSettings, fit_posterior
-from nesbs.quality import read_table
 from nesbs.rivals import best_response, discrepancy
+from nesbs.runs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, train_supernet
 

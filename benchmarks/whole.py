@@ -18,11 +18,11 @@ import torch
 
 from benchmarks.timing import machine
 from nesbs import files
-from nesbs.config import load_recipe
 from nesbs.ensemble import search
-from nesbs.runs import Run
+from nesbs.runs.recipe import load_recipe
+from nesbs.runs.run import Run
+from nesbs.runs.stage import RECORD
 from nesbs.samplers import MonteCarlo
-from nesbs.stages import RECORD
 
 DELTAS = [round(-2 + step / 4, 2) for step in range(13)]  # −2 to 1
 

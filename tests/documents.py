@@ -12,13 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from test_cli import call
-from test_config import load_recipe
-from test_runs import TINY
+from toys import TINY, call
 from typer.main import get_command
 
-from nesbs.cli import app
-from nesbs.config import training_recipe
+from nesbs.cli.commands import app
+from nesbs.runs import load_recipe
+from nesbs.runs.recipe import training_recipe
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
@@ -39,7 +38,7 @@ SIZES = {
     "nesbs.train_supernet": SMALL,
     "nesbs.fit_posterior": {"steps": 2, "batch_size": 20},
     "nesbs.train_ensemble": SMALL,
-    "nesbs.compare.compare": {"seeds": 1},
+    "nesbs.compare.over_seeds.compare": {"seeds": 1},
 }
 
 
@@ -79,9 +78,9 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
         cells = ["members.cells=3"] if more["space"] == "darts" else []  # fewer there cannot be
         return training_recipe(texts, changes=[*changes, *small, *cells], **{**more, "name": "toy", "data": None})
 
-    monkeypatch.setattr("nesbs.cli.load_recipe", loaded)
-    monkeypatch.setattr("nesbs.config.load_recipe", loaded)
-    monkeypatch.setattr("nesbs.given.training_recipe", trained)
+    monkeypatch.setattr("nesbs.cli.commands.load_recipe", loaded)
+    monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
+    monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break
     for name, settings in SIZES.items():
         module, _, function = name.rpartition(".")

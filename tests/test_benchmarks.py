@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_runs import TINY
+from toys import TINY
 
 from nesbs import files
-from nesbs.config import load_recipe
-from nesbs.runs import Run
+from nesbs.runs.recipe import load_recipe
+from nesbs.runs.run import Run
 from nesbs.supernet import Estimator
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

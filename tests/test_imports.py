@@ -6,39 +6,9 @@ from pathlib import Path
 import nesbs
 
 ORDER = [
-    *("version", "errors", "settings", "rng", "files", "metrics", "data", "kernels", "spaces", "training"),
-    *(
-        "supernet",
-        "posterior",
-        "samplers",
-        "ensemble",
-        "rivals",
-        "attacks",
-        "evaluation",
-        "config",
-        "folders",
-        "given",
-        "checks",
-        "kept",
-        "stages",
-        "trained",
-        "runs",
-        "quality",
-        "robustness",
-        "pool",
-        "budgets",
-        "one_shot",
-        "predictions",
-        "methods",
-        "compare",
-        "curves",
-        "progress",
-        "report",
-        "listing",
-        "options",
-        "reproduce",
-        "cli",
-    ),
+    *("version", "errors", "settings", "rng", "files", "metrics"),  # the foundation
+    *("data", "kernels", "spaces", "training", "supernet", "posterior", "samplers", "ensemble"),
+    *("rivals", "attacks", "evaluation", "records", "runs", "compare", "report", "reproduce", "cli"),
 ]
 ROOT = Path(nesbs.__file__).parent
 OUTSIDE = {"__init__", "__main__"}  # the public names and the entry point see everything

@@ -17,7 +17,7 @@ import torch
 from nesbs.data import load_dataset
 from nesbs.ensemble.members import MemberSettings, train_member
 from nesbs.spaces import nasbench201
-from nesbs.stages import peak_memory, reset_peak_memory
+from nesbs.runs.stage import peak_memory, reset_peak_memory
 
 torch.set_num_threads(1)
 

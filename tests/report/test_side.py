@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
 from records import contest, hand_made, save
-from test_cli import call
+from toys import call
 
 from nesbs import files
 from nesbs.errors import NesbsError

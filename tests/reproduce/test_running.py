@@ -6,18 +6,17 @@ import time
 
 import pytest
 import torch
-from test_cli import call
-from test_compare import StopError, Stopping, without_seconds
-from test_compare import recipe as toy_recipe
+from toys import StopError, Stopping, call, without_seconds
+from toys import compared_recipe as toy_recipe
 
-import nesbs.trained
+import nesbs.runs.members
 from nesbs.attacks import attack_then_defend
 from nesbs.reproduce import NAMES, Work, experiment, run
 from nesbs.reproduce.contest import PaperContest
 from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
 from nesbs.reproduce.tradeoff import plane
-from nesbs.robustness import attack_ensemble, attack_settings
-from nesbs.runs import Run
+from nesbs.runs.attack import attack_ensemble, attack_settings
+from nesbs.runs.run import Run
 
 # smoke-darts at a size that only shows that everything fits together
 SMALL = (
@@ -77,8 +76,8 @@ def test_a_stopped_experiment_goes_on(out):
 def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     folder, _ = out
     before = record(folder, "table5")
-    monkeypatch.setattr(nesbs.trained, "member_training", pytest.fail)
-    monkeypatch.setattr("nesbs.runs.train_supernet", pytest.fail)
+    monkeypatch.setattr(nesbs.runs.members, "member_training", pytest.fail)
+    monkeypatch.setattr("nesbs.runs.run.train_supernet", pytest.fail)
     assert without_seconds(run(Work(TABLE5, "smoke", folder, SMALL))) == without_seconds(before)
     # The deep ensemble of table5 is that of table4, and its members are only attacked there.
     table4 = shorter(

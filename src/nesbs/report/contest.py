@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nesbs import files
-from nesbs.config import parse_yaml
+from nesbs.records.recipe import parse_yaml
 from nesbs.report import diagrams, words
 from nesbs.report.comparison import IMAGES, comparison_notes, comparison_rows, images_rows
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves

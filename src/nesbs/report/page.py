@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nesbs import files
-from nesbs.config import parse_yaml
 from nesbs.errors import NesbsError
+from nesbs.records.recipe import parse_yaml
 from nesbs.report.context import context
 from nesbs.report.templates import rendered
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from nesbs.config import Recipe, flatten
+from nesbs.records.recipe import Recipe, flatten
 from nesbs.report import words
 from nesbs.report.reading import Record
 

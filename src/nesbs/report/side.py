@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from nesbs import files
-from nesbs.config import flatten
 from nesbs.evaluation import paired, summarise
+from nesbs.records.recipe import flatten
 from nesbs.report import cells, diagrams, words
 from nesbs.report.choice import chosen_cells, used_operations
 from nesbs.report.glossary import glossary

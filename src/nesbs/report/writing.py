@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nesbs import folders
 from nesbs.errors import NesbsError
 from nesbs.report.contest import is_comparison, write_contest
 from nesbs.report.page import write_report
 from nesbs.report.side import write_side_by_side
+from nesbs.runs import folder as folders
 
 SIDE_BY_SIDE = Path("nesbs-report.html")
 

@@ -4,7 +4,6 @@
 (`running.py`) writes a record; drawing (`drawing.py`) makes tables and figures of a record alone.
 """
 
-from nesbs.reproduce.command import reproduce
 from nesbs.reproduce.drawing import picture_of, tables_of, write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, experiment, paper_figures
@@ -18,7 +17,6 @@ __all__ = [
     "experiment",
     "paper_figures",
     "picture_of",
-    "reproduce",
     "run",
     "tables_of",
     "write",

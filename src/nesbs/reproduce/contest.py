@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from nesbs import files
+from nesbs.compare.methods import Contest
 from nesbs.ensemble import Ensemble, Selection, design_member, search
 from nesbs.errors import NesbsError
-from nesbs.methods import Contest
 from nesbs.posterior import Posterior
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import best_response
-from nesbs.runs import Run
+from nesbs.runs.run import Run
 from nesbs.samplers import MonteCarlo, get_sampler
 from nesbs.spaces import multiply_adds, named_architecture, parameters, zoo
 from nesbs.supernet import Supernet, build_supernet

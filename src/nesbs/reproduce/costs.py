@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nesbs.config import Recipe
-from nesbs.one_shot import ONE_SHOT
+from nesbs.compare.one_shot import ONE_SHOT
+from nesbs.records.recipe import Recipe
 from nesbs.report import words
 from nesbs.reproduce.spec import BEST_RESPONSE, Experiment, ScaleName
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nesbs.curves import curves
-from nesbs.methods import REFERENCE
-from nesbs.quality import measure_quality
+from nesbs.compare.curves import curves
+from nesbs.compare.methods import REFERENCE
 from nesbs.reproduce.contest import stem
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.reproduce.tradeoff import run_tradeoff
 from nesbs.reproduce.work import Work
 from nesbs.rivals import discrepancy
-from nesbs.robustness import attack_ensemble, attack_settings
+from nesbs.runs.attack import attack_ensemble, attack_settings
+from nesbs.runs.quality import measure_quality
 from nesbs.supernet import Estimator
 
 

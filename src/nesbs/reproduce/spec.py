@@ -8,8 +8,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
-from nesbs.config import Recipe, load_recipe
 from nesbs.errors import NesbsError, did_you_mean
+from nesbs.records.recipe import Recipe
+from nesbs.runs.recipe import load_recipe
 from nesbs.settings import Settings
 
 ScaleName = Literal["smoke", "hour", "paper"]

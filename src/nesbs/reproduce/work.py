@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from nesbs import files
-from nesbs.compare import begin
-from nesbs.config import Recipe, flatten
+from nesbs.compare.methods import METHODS
+from nesbs.compare.over_seeds import begin
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
-from nesbs.methods import METHODS
+from nesbs.records.recipe import Recipe, flatten
 from nesbs.reproduce.contest import PaperContest
 from nesbs.reproduce.spec import Experiment, Part, Scale, ScaleName
-from nesbs.runs import Run
-from nesbs.stages import Progress, device_name
+from nesbs.runs.run import Run
+from nesbs.runs.stage import Progress, device_name
 from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours

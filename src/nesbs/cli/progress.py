@@ -1,0 +1,99 @@
+"""How a run shows itself: bars with the time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from nesbs.runs.stage import Progress
+
+EVERY = 10.0  # seconds between two plain lines of one stage
+
+
+class Bars(Progress):
+    """A bar for each stage, with the time left; for terminals."""
+
+    def __init__(self) -> None:
+        self._bars = RichProgress(
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True),
+        )
+        self._task: TaskID | None = None
+        self._stage = ""
+
+    def start(self, stage: str, total: int) -> None:
+        """Show a new bar, or the same one with another total."""
+        self._bars.start()
+        if stage == self._stage and self._task is not None:
+            self._bars.update(self._task, total=total)
+        else:
+            self._task, self._stage = self._bars.add_task(stage, total=total, note=""), stage
+
+    def advance(self, done: int, note: str = "") -> None:
+        """Move the bar."""
+        if self._task is not None:
+            self._bars.update(self._task, completed=done, note=note)
+
+    def finish(self, note: str = "") -> None:
+        """Fill the bar and leave it standing."""
+        if self._task is not None:
+            total = self._bars.tasks[self._bars.task_ids.index(self._task)].total
+            self._bars.update(self._task, completed=total, note=note)
+        self._bars.stop()
+        self._task, self._stage = None, ""
+
+    def close(self) -> None:
+        """Give the terminal back, also after an error."""
+        if self._bars.live.is_started:
+            self._bars.stop()
+
+
+class Lines(Progress):
+    """A line when a stage starts, every few seconds and when it ends; for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._stage, self._total, self._last = "", 0, 0.0
+
+    def start(self, stage: str, total: int) -> None:
+        """Say which stage begins."""
+        if stage != self._stage:
+            print(f"{stage}: started", file=sys.stderr, flush=True)
+        self._stage, self._total, self._last = stage, total, time.monotonic()
+
+    def advance(self, done: int, note: str = "") -> None:
+        """Say how far the stage is, now and then."""
+        if time.monotonic() - self._last >= EVERY:
+            self._last = time.monotonic()
+            print(f"{self._stage}: {done} of {self._total}, {note}", file=sys.stderr, flush=True)
+
+    def finish(self, note: str = "") -> None:
+        """Say that the stage is done."""
+        print(f"{self._stage}: done, {note}", file=sys.stderr, flush=True)
+        self._stage = ""
+
+
+class StoppedError(Exception):
+    """The user pressed Ctrl-C (the option parser keeps a plain KeyboardInterrupt to itself)."""
+
+
+@contextlib.contextmanager
+def shown(quiet: bool) -> Iterator[Progress]:
+    """Shows a run at work; gives the terminal back and turns Ctrl-C into `StoppedError`."""
+    bars = Bars()
+    try:
+        yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()
+    except KeyboardInterrupt:
+        raise StoppedError from None
+    finally:
+        bars.close()

@@ -1,0 +1,116 @@
+"""`nesbs reproduce`: run what is missing of one of the paper's tables or figures, then draw it from its record."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nesbs import files
+from nesbs.cli.options import Changes, Debug, Device, Quiet, Seed, chosen_device
+from nesbs.cli.progress import shown
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.reproduce.costs import statement
+from nesbs.reproduce.drawing import write
+from nesbs.reproduce.running import run
+from nesbs.reproduce.spec import NAMES, SCALES, Experiment, ScaleName, experiment
+from nesbs.reproduce.work import RECORD, Work
+
+DEFAULT = Path("nesbs-reproduce")
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; their names are above.")] = None,
+    scale: Annotated[str, typer.Option(metavar="smoke|hour|paper", help="How large.")] = "smoke",
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Holds all names, which share what they train there.")
+    ] = DEFAULT,
+    again: Annotated[bool, typer.Option("--draw", help="Draw what the record has; run nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Begin at scale paper without asking.")] = False,
+    changes: Changes = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """What the paper shows, by name, with its figures beside ours.
+
+    \b
+    table1           NAS-Bench-201
+    table2           DARTS space on CIFAR
+    table3           ImageNet
+    table4           attack and defence
+    table5           ATE and PPD
+    table6           how well estimates rank
+    table7           post-training against best-response posterior
+    fig-delta        two Gaussians under several δ
+    fig-tradeoff     single networks, trained several times
+    fig-discrepancy  likeliest against best architecture
+    fig-efficiency   test error against budget
+    fig-temperature  the same under several τ
+    fig-diversity    test error against δ
+    all              every one of them
+
+    \b
+    --scale smoke: minutes on a CPU, on the data inside the package.
+    --scale hour: meant for an hour on a GPU; needs --set data.root=FOLDER.
+    --scale paper: the full setting; says what it costs and waits for --yes.
+
+    Without a name: the names, one line each. Ends with a table in Markdown, LaTeX and CSV and a figure in PNG and SVG,
+    all drawn from FOLDER/SCALE/NAME/record.json. The same command goes on where it stopped. --set changes every recipe
+    of the experiment.
+    """
+    if name is None:
+        print(listed())
+        return
+    if scale not in SCALES:
+        raise NesbsError(f"--scale: {did_you_mean(scale, SCALES)}, found {scale}")
+    if name != "all" and name not in NAMES:
+        raise NesbsError(f"unknown name {name}: {did_you_mean(name, [*NAMES, 'all'])}")
+    chosen = [experiment(known) for known in (NAMES if name == "all" else (name,))]
+    if scale == "paper" and not again:
+        _agreed(chosen, tuple(changes or ()), yes=yes)
+    for each in chosen:
+        work = Work(each, scale, out, tuple(changes or ()), seed, chosen_device(device))
+        _one(work, again=again, quiet=quiet)
+
+
+def listed() -> str:
+    """The names, one line each."""
+    width = max(len(name) for name in NAMES)
+    lines = [f"{each.name:<{width}}  {each.shows}: {each.about}" for each in map(experiment, NAMES)]
+    return "\n".join([*lines, "nesbs reproduce NAME [--scale smoke|hour|paper]; nesbs reproduce --help"])
+
+
+def _one(work: Work, *, again: bool, quiet: bool) -> None:
+    """Run and draw one experiment."""
+    path = work.folder / RECORD
+    if again:
+        if not path.is_file():
+            raise NesbsError(f"there is no record {path} yet: leave --draw out")
+        record = files.read_mapping(path)
+    else:
+        if not quiet and work.scale_name == "hour":
+            print(statement(work.experiment, work.scale_name, work.changes), file=sys.stderr)
+        with shown(quiet) as progress:
+            work.progress = progress
+            record = run(work)
+    table, written = write(work.folder, work.experiment, record)
+    if not quiet:
+        print(table)
+        print("\n".join(str(path) for path in written))
+
+
+def _agreed(chosen: list[Experiment], changes: tuple[str, ...], *, yes: bool) -> None:
+    """Say what the full setting costs; go on where the user agrees."""
+    scale: ScaleName = "paper"
+    for each in chosen:
+        print(statement(each, scale, changes), file=sys.stderr)
+    if yes or all(each.kind == "gaussians" for each in chosen):
+        return
+    if not sys.stdin.isatty():
+        raise NesbsError("--scale paper costs what is said above: add --yes to begin, or take --scale hour or smoke")
+    if not typer.confirm("Begin?", err=True):
+        raise NesbsError("not begun: --scale hour and --scale smoke cost less")

@@ -1,0 +1,72 @@
+"""The resolved recipe: every setting of every stage, each with its default; `recipe.yaml` in a run folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from nesbs.data import DataSettings
+from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
+from nesbs.errors import NesbsError
+from nesbs.evaluation import EvaluationSettings
+from nesbs.posterior import PosteriorSettings
+from nesbs.rivals import RivalSettings
+from nesbs.samplers import SamplerSettings
+from nesbs.settings import Settings
+from nesbs.spaces import SpaceSettings
+from nesbs.supernet import SupernetSettings
+
+
+class Recipe(Settings):
+    """An experiment, whole: what is not said has its stage's default."""
+
+    seed: int = Field(0, ge=0)
+    threads: int | None = Field(None, ge=1, le=1024, description="of the CPU; by default as many as there are")
+    data: DataSettings = DataSettings()
+    space: SpaceSettings = SpaceSettings()
+    supernet: SupernetSettings = SupernetSettings()
+    posterior: PosteriorSettings = PosteriorSettings()
+    sampler: SamplerSettings = SamplerSettings()
+    search: SearchSettings = SearchSettings()
+    ensemble: EnsembleSettings = EnsembleSettings()
+    members: MemberSettings = MemberSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    rivals: RivalSettings = RivalSettings()
+
+    def to_yaml(self) -> str:
+        """The recipe with every default written out."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    def differences(self, other: Recipe) -> list[str]:
+        """The dotted keys in which two recipes differ."""
+        mine, others = flatten(self.model_dump(mode="json")), flatten(other.model_dump(mode="json"))
+        return [key for key in mine if mine[key] != others[key]]
+
+
+def parse_yaml(text: str, source: str) -> dict[str, Any]:
+    """A recipe's mapping; anything else is a `NesbsError` that names the source."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark is not None else ""
+        raise NesbsError(f"recipe {source} is not valid YAML{line}") from None
+    if values is None:
+        raise NesbsError(f"recipe {source} is empty: `nesbs recipes demo` shows a whole one")
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise NesbsError(f"recipe {source} must be sections with settings, found {type(values).__name__}")
+    return values
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections as dotted keys.
+
+    >>> flatten({"seed": 0, "supernet": {"epochs": 3}})
+    {'seed': 0, 'supernet.epochs': 3}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat.update(flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return flat

@@ -1,0 +1,51 @@
+"""What can be known to fail is said before anything is trained, and before a run folder is bound to its recipe."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+
+from nesbs.records.recipe import Recipe
+from nesbs.data import Dataset
+from nesbs.ensemble import design_member
+from nesbs.errors import NesbsError
+from nesbs.evaluation import gather
+from nesbs.samplers import check_size
+from nesbs.spaces import Space
+from nesbs.supernet import design_supernet
+
+
+def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
+    """Raise where settings do not go together with each other, with the data or with the space."""
+    space.check_images(*data.train.size, recipe.members.stem)
+    if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":
+        raise NesbsError("evaluation.images=search_valid measures on images the members learn from: set members.images")
+    gather(data, recipe.evaluation)
+    given = recipe.ensemble.given(space)
+    if given is None:
+        _check_search(recipe, data, space)
+    if given is None or recipe.members.images == "search_train":
+        data.check_parts()
+    with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
+        for architecture in given or [space.architecture([0] * len(space.variables))]:
+            design_member(space, architecture, data.train, recipe.members)
+
+
+def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
+    space.check_images(*data.train.size)
+    check_size(space, recipe.ensemble.size, recipe.search.duplicates)
+    if recipe.search.tune == "bayesian":
+        if recipe.sampler.name != "svgd-rd":
+            raise NesbsError(f"search.tune=bayesian tunes the δ of svgd-rd; sampler {recipe.sampler.name} has none")
+        if importlib.util.find_spec("optuna") is None:
+            raise NesbsError("search.tune=bayesian needs Optuna: install it with `pip install 'nesbs[hpo]'`")
+    if recipe.posterior.estimator == "straight-through" and recipe.supernet.affine and "none" in space.operations:
+        raise NesbsError(f"posterior.estimator=straight-through needs supernet.affine=false on space {space.name}")
+    if recipe.posterior.untrained > 0 and (recipe.members.stem != "cifar" or recipe.members.multiply_adds is not None):
+        raise NesbsError(
+            "posterior.untrained looks at networks with members.cells and members.channels; it knows neither "
+            "members.stem=imagenet nor members.multiply_adds"
+        )
+    with torch.device("meta"):
+        design_supernet(space, data.train, recipe.supernet)

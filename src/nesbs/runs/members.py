@@ -1,0 +1,116 @@
+"""Members in a run folder: loaded where they are there, trained where they are not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from nesbs import files
+from nesbs.data import Split
+from nesbs.ensemble import MemberSettings, build_member, groups, member_training
+from nesbs.errors import NesbsError
+from nesbs.spaces import Architecture, Member, Space, sizes_of
+from nesbs.runs.stage import Stage
+from nesbs.training import side_by_side
+
+
+def trained_members(
+    space: Space,
+    architectures: Sequence[Architecture],
+    split: Split,
+    settings: MemberSettings,
+    *,
+    seed: int,
+    folder: Path,
+    stage: Callable[[int], AbstractContextManager[Stage]],
+    stems: Sequence[str] | None = None,
+) -> list[Member]:
+    """Members 0, 1, … of a folder; `stage` opens the stage of their training, given its number of epochs.
+
+    Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side.
+    `stems` name files and random streams instead of places: with those of `by_content` another list of architectures
+    finds those it shares with an earlier one.
+    """
+    called = list(range(len(architectures))) if stems is None else list(stems)
+    paths = [folder / f"{stem}.safetensors" for stem in called]
+    # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
+    names = [stem if folder.name == "members" else f"{folder.name} {stem}" for stem in called]
+    members = [
+        build_member(space, architecture, split, settings, seed=seed, name=name)
+        for architecture, name in zip(architectures, names, strict=True)
+    ]
+    losses = {index: _load(members[index], path) for index, path in enumerate(paths) if path.is_file()}
+    missing = [index for index in range(len(paths)) if index not in losses]
+    if not missing:
+        return members
+    with stage(len(paths) * settings.epochs) as work:
+        work.note(**sizes_of(members, (split.channels, *split.size)))
+        for index in losses:
+            work.trained(index, settings.epochs)
+        for group in groups(missing, settings.together):
+            trainings = [
+                member_training(
+                    members[index],
+                    split,
+                    settings,
+                    seed=seed,
+                    name=names[index],
+                    checkpoint=_checkpoint(paths[index]),
+                    on_epoch=work.member(index, len(paths)),
+                )
+                for index in group
+            ]
+            for index, history in zip(group, side_by_side(trainings), strict=True):
+                losses[index] = history
+                work.note(losses=[losses[i] for i in sorted(losses)])
+                about = {"architecture": str(architectures[index]), "losses": json.dumps(history)}
+                files.write_tensors(paths[index], members[index].state_dict(), **about)
+                _checkpoint(paths[index]).unlink(missing_ok=True)
+    return members
+
+
+def by_content(architectures: Sequence[Architecture]) -> list[str]:
+    """A short name for each architecture that depends on nothing else; copies of one are counted.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> one, other, *_ = toy_edges()
+    >>> by_content([one, other, one])
+    ['fcc28762ac9b', '9c8db497d31c', 'fcc28762ac9b-1']
+    """
+    seen: Counter[Architecture] = Counter()
+    stems = []
+    for architecture in architectures:
+        digest = hashlib.sha256(str(architecture).encode()).hexdigest()[:12]
+        stems.append(f"{digest}-{seen[architecture]}" if seen[architecture] else digest)
+        seen[architecture] += 1
+    return stems
+
+
+def sizes_in_words(record: dict[str, Any]) -> str:
+    """A line for each trained member whose sizes a run's record knows: width, parameters, multiply-adds."""
+    sizes = record.get("stages", {}).get("members", {})
+    rows = zip(*(sizes.get(name, ()) for name in ("channels", "parameters", "multiply_adds")), strict=False)
+    return "\n".join(
+        f"member {index}: {channels} channels, {count:,} parameters, {cost / 1e6:.1f} million multiply-adds"
+        for index, (channels, count, cost) in enumerate(rows, start=1)
+    )
+
+
+def _load(member: Member, path: Path) -> list[float]:
+    """Put a trained member's weights into place; the mean loss of every epoch of its training."""
+    tensors, about = files.read_tensors(path, next(member.parameters()).device)
+    if about.get("architecture") != str(member.architecture):
+        raise NesbsError(f"{path} holds another architecture than was chosen: remove {path.parent.name}/")
+    files.load_into(member, tensors, path)
+    member.eval()
+    _checkpoint(path).unlink(missing_ok=True)
+    return list(json.loads(about["losses"]))
+
+
+def _checkpoint(path: Path) -> Path:
+    return path.with_suffix(".checkpoint.safetensors")

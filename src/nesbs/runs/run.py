@@ -1,0 +1,312 @@
+"""The run folder: resolved recipe, record, resume; and the stages wired together.
+
+    RUN/recipe.yaml record.json supernet.safetensors posterior.json selection.json members/ metrics.json
+        predictions.json
+
+A stage is done when its file is there; files appear whole or not at all, so the same command on the same
+folder goes on where it stopped, also after `kill -9`. `uniform/` holds the members of the uniform-random
+ensemble where the recipe asks for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import itertools
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nesbs import files, rng
+from nesbs.runs import folder as folders
+from nesbs.runs.checks import check_recipe
+from nesbs.records.recipe import Recipe
+from nesbs.data import Dataset, Split, load_dataset
+from nesbs.ensemble import Ensemble, Selection, search
+from nesbs.errors import DivergedError, NesbsError
+from nesbs.evaluation import EvaluationSettings, gather, measure, show, to_make, to_show, units
+from nesbs.runs.folder import about_data, read_metrics, read_selection, with_others
+from nesbs.posterior import Posterior, fit_posterior
+from nesbs.samplers import Uniform, get_sampler
+from nesbs.spaces import Architecture, Space, get_space
+from nesbs.runs.stage import RECORD, Progress, Stage, device_name, read_record
+from nesbs.supernet import Supernet, build_supernet, train_supernet
+from nesbs.runs.members import trained_members
+from nesbs.version import __version__
+
+
+class Run:
+    """One folder, one recipe. Each stage is a method that loads what is there or makes it."""
+
+    def __init__(self, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> None:
+        self.folder = folder
+        self.recipe = recipe
+        self.device = device
+        self.progress = progress or Progress()
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
+        """Start a run, or go on with the run that this recipe began in the folder."""
+        whole_paths = {"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()}
+        recipe = recipe.model_copy(update=whole_paths)
+        folder = Path(folder)
+        folders.check_run(folder)
+        begun = folders.begun(folder)
+        if begun:
+            run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
+        else:
+            if recipe.threads is None:
+                recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
+            run = cls(folder, recipe, device=device, progress=progress)
+            check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
+            files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+        return run._ready()
+
+    @classmethod
+    def open(
+        cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
+    ) -> Run:
+        """A run that exists already."""
+        folder = Path(folder)
+        folders.check(folder)
+        folders.check_run(folder)
+        recipe = folders.read_recipe(folder)
+        if seed is not None and seed != recipe.seed:
+            raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
+        return cls(folder, recipe, device=device, progress=progress)._ready()
+
+    def _ready(self) -> Run:
+        """Restore the threads the run began with, sweep up, and write what is known of the machine."""
+        for leftover in self.folder.rglob(f".*{files.PART}"):  # of a write that was killed
+            leftover.unlink(missing_ok=True)
+        if self.recipe.threads is not None:
+            torch.set_num_threads(self.recipe.threads)
+        torch.backends.cudnn.deterministic = True
+        record = self.record
+        record.setdefault("started", datetime.date.today().isoformat())
+        record.update(
+            {
+                "nesbs": __version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "device": device_name(self.device),
+                "threads": torch.get_num_threads(),
+                "seed": self.recipe.seed,
+            }
+        )
+        record["data"] = about_data(self.data, record.get("data") or {}, self.folder)
+        record.setdefault("stages", {})
+        files.write_json(self.folder / RECORD, record)
+        return self
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is known about the run so far (`record.json`)."""
+        return read_record(self.folder)
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The data set, on the run's device."""
+        return load_dataset(**self.recipe.data.model_dump()).to(self.device)
+
+    @property
+    def train_images(self) -> Split:
+        """What members are trained on."""
+        return self.data.train if self.recipe.members.images == "all" else self.data.search_train
+
+    @property
+    def measured_images(self) -> Split:
+        """What networks are measured on."""
+        return self.data.test if self.recipe.evaluation.images == "test" else self.data.search_valid
+
+    @cached_property
+    def space(self) -> Space:
+        """The search space."""
+        return get_space(self.recipe.space.name)
+
+    def supernet(self) -> Supernet:
+        """Stage 1 (Algorithm 1, line 2)."""
+        path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
+        checkpoint = self.folder / "supernet.checkpoint.safetensors"
+        if path.is_file():
+            checkpoint.unlink(missing_ok=True)
+            supernet = build_supernet(self.space, self.data.search_train, settings, seed=self.recipe.seed)
+            tensors, about = files.read_tensors(path, self.device)
+            files.load_into(supernet, tensors, path)
+            supernet.eval()
+            supernet.losses, supernet.updates = json.loads(about["losses"]), json.loads(about["updates"])
+            return supernet
+        with self.stage("supernet", settings.epochs) as stage:
+            supernet = train_supernet(
+                self.space,
+                self.data.search_train,
+                seed=self.recipe.seed,
+                checkpoint=checkpoint,
+                on_epoch=stage.epoch,
+                **settings.model_dump(),
+            )
+            stage.note(
+                losses=supernet.losses,
+                updates=supernet.updates,
+                parameters=sum(parameter.numel() for parameter in supernet.parameters()),
+            )
+            about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}
+            files.write_tensors(path, supernet.state_dict(), **about)
+            checkpoint.unlink(missing_ok=True)
+        return supernet
+
+    def posterior(self) -> Posterior:
+        """Stage 2 (line 3)."""
+        path, settings = self.folder / "posterior.json", self.recipe.posterior
+        if path.is_file():
+            posterior = Posterior.from_json(files.read_json(path))
+            if posterior.space.name != self.space.name:
+                raise NesbsError(f"{path} is of space {posterior.space.name}, the recipe's is {self.space.name}")
+            return posterior
+        supernet = self.supernet()
+        with self.stage("posterior", settings.steps * settings.starts) as stage:
+            entropies: list[float] = []
+            evidences: list[float] = []
+            kept: list[int] = []
+
+            def heard(step: int, entropy: float, evidence: float) -> None:
+                entropies.append(entropy)
+                if step % settings.steps == 0:
+                    evidences.append(evidence)
+                stage.advance(step, f"entropy {entropy:.2f} nats")
+
+            posterior = fit_posterior(
+                supernet,
+                self.data.search_valid,
+                seed=self.recipe.seed,
+                members=(self.recipe.members.cells, self.recipe.members.channels),
+                on_look=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
+                on_step=heard,
+                on_kept=kept.append,
+                **settings.model_dump(),
+            )
+            stage.note(entropies=entropies, starts=settings.starts, kept=kept[0] + 1, evidence=evidences[kept[0]])
+            files.write_json(path, posterior.to_json())
+        return posterior
+
+    def selection(self) -> Selection:
+        """Stage 3 (lines 4 to 8)."""
+        path = self.folder / "selection.json"
+        if path.is_file():
+            return read_selection(path, self.space)
+        given = self.recipe.ensemble.given(self.space)
+        if given is not None:
+            files.write_json(path, Selection.given(given).to_json())
+            return Selection.given(given)
+        supernet, posterior = self.supernet(), self.posterior()
+        with self.stage("selection", 1) as stage:
+            selection = search(
+                supernet,
+                posterior,
+                self.data.search_valid,
+                size=self.recipe.ensemble.size,
+                sampler=get_sampler(self.recipe.sampler),
+                combine=self.recipe.ensemble.combine,
+                seed=self.recipe.seed,
+                on_estimate=stage.share,
+                **self.recipe.search.model_dump(),
+            )
+            stage.note(delta_trace=[list(pair) for pair in selection.trace])
+            files.write_json(path, selection.to_json())
+        return selection
+
+    def ensemble(self) -> Ensemble:
+        """Stage 4: the chosen architectures, or those the recipe gives, trained from scratch."""
+        return self._trained("members", self.selection().architectures)
+
+    def uniform(self) -> Ensemble:
+        """Beside it: as many architectures drawn uniformly, trained the same way."""
+        random = rng.generator(self.recipe.seed, "uniform ensemble")
+        [proposal] = Uniform().propose(
+            Posterior(self.space),
+            size=self.recipe.ensemble.size,
+            rounds=1,
+            duplicates=self.recipe.search.duplicates,
+            generator=random,
+        )
+        return self._trained("uniform", proposal.architectures)
+
+    def scores(self, **asked: object) -> dict[str, Any]:
+        """Stage 5: the measures on the test images (`metrics.json`), and predictions to look at (`predictions.json`).
+
+        A part that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
+        """
+        path, recipe = self.folder / "metrics.json", self.recipe
+        settings = EvaluationSettings.of({**recipe.evaluation.model_dump(), **asked})
+        value: dict[str, Any] = {
+            "data": self.data.name,
+            "measured_on": settings.images,
+            "test_images": len(self.data.test if settings.images == "test" else self.data.search_valid),
+            "uniform": None,
+        }
+        if path.is_file():
+            value = read_metrics(path)
+        before = copy.deepcopy(value)
+        parts = to_make(value.get("ensemble") or {}, settings, asked)
+        pictures = self.folder / "predictions.json"
+        look = to_show(files.read_mapping(pictures) if pictures.is_file() else None)
+        if not parts and not look:
+            return value
+        held_out = self.data.search_valid if recipe.members.images == "search_train" else None
+        material = gather(self.data, settings, held_out)
+        ensembles = {"ensemble": self.ensemble()}
+        if recipe.evaluation.uniform:
+            ensembles["uniform"] = self.uniform()
+        with self.stage("evaluation", len(ensembles) * units(parts, material) + look) as stage:
+            done = itertools.count(1)
+            if look:
+                files.write_json(pictures, show(ensembles["ensemble"], material))
+                stage.advance(next(done), "predictions to look at")
+            for name, ensemble in ensembles.items() if parts else ():
+                value[name] = measure(
+                    value.get(name) or {}, ensemble, material, parts, lambda unit: stage.advance(next(done), unit)
+                )
+            value = with_others(path, before, value)
+            files.write_json(path, value)
+        return value
+
+    def require(self, name: str, command: str) -> None:
+        """Raise where an earlier stage's file is missing."""
+        if not (self.folder / name).is_file():
+            raise NesbsError(f"{self.folder} has no {name} yet: run `{command}` first")
+
+    def _trained(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
+        """The members in a folder of the run, loaded where they are there and trained where not."""
+        try:
+            members = trained_members(
+                self.space,
+                architectures,
+                self.train_images,
+                self.recipe.members,
+                seed=self.recipe.seed,
+                folder=self.folder / folder,
+                stage=lambda total: self.stage(folder, total),
+            )
+        except DivergedError as error:
+            way = f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW --set members.learning_rate=…"
+            raise NesbsError(f"{error}; `{way}` trains what was chosen otherwise") from None
+        return Ensemble(members, self.recipe.ensemble.combine)
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: int, *, fresh: bool = False) -> Iterator[Stage]:
+        """A stage at work: shown while it runs, with its seconds and memory in the record.
+
+        Its seconds go on from what the record has, unless it begins `fresh`.
+        """
+        self.progress.start(name, total)
+        stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh)
+        yield stage
+        stage.write()
+        self.progress.finish(f"{stage.seconds:.1f} s")

@@ -1,0 +1,331 @@
+"""The command as its user meets it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from data.layouts import write_cifar10, write_folder
+from toys import TINY, call
+
+import nesbs
+from nesbs.cli.commands import main
+from nesbs.runs import load_recipe
+
+SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert call("run", "toy", "--out", folder, "--quiet", *SET) == 0
+    return folder
+
+
+def test_run_prints_the_table_and_the_report(finished, capsys):
+    assert call("run", "toy", "--out", finished, *SET) == 0
+    out = capsys.readouterr().out
+    metrics = json.loads((finished / "metrics.json").read_text())
+    ensemble, uniform = metrics["ensemble"], metrics["uniform"]
+    rows = {line[:24].strip(): line[24:].split() for line in out.splitlines()}
+    assert rows["chosen ensemble"][:2] == [f"{100 * ensemble['error']:.2f}", f"{ensemble['nll']:.4f}"]
+    assert rows["its best member*"][1] == f"{min(member['nll'] for member in ensemble['members']):.4f}"
+    assert rows["uniform-random ensemble"][0] == f"{100 * uniform['error']:.2f}"
+    assert f"report: {finished / 'report.html'}" in out
+    assert (finished / "report.html").is_file()
+
+
+def test_quiet_says_nothing(finished, capsys):
+    assert call("run", "toy", "--out", finished, "--quiet", *SET) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_stages_one_by_one_give_what_run_gives(finished, tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert call("evaluate", folder) == 2
+    assert "is not a run: `nesbs search RECIPE" in capsys.readouterr().err
+    assert call("search", "toy", "--out", folder, *SET) == 0
+    out = capsys.readouterr().out
+    assert "estimated validation loss" in out
+    assert "no member is chosen twice" in out
+    assert call("evaluate", folder) == 2
+    assert f"has no members/0.safetensors yet: run `nesbs train {folder}` first" in capsys.readouterr().err
+    assert call("report", folder) == 0
+    assert call("train", folder) == 0
+    assert call("evaluate", folder) == 0
+    assert "chosen ensemble" in capsys.readouterr().out
+    for name in ("selection.json", "metrics.json"):
+        assert (folder / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_evaluate_adds_what_its_options_ask_for(finished, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    np.save(tmp_path / "people.npy", np.ones((40, 10)))
+    data = write_npz(tmp_path / "other.npz")
+    options = ["--unseen", data, "--corruptions", "fog,contrast", "--human", tmp_path / "people.npy"]
+    assert call("evaluate", folder, *options) == 0
+    captured = capsys.readouterr()
+    assert "evaluation: started" in captured.err
+    assert "other.npz" in captured.out
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["ensemble"]["unseen"]["images"] == 12
+    assert metrics["uniform"]["corruptions"]["ensemble"]["by_corruption"].keys() == {"fog", "contrast"}
+    assert metrics["ensemble"]["human"]["ensemble"]["total_variation"] > 0
+    assert call("evaluate", folder) == 0
+    assert "evaluation" not in capsys.readouterr().err
+    for options, message in (
+        (["--unseen-root", tmp_path], "give both"),
+        (["--unseen", "cifar10"], "--unseen-root"),
+        (["--corruptions", "foog"], "unknown corruption foog: did you mean fog?"),
+        (["--human", tmp_path / "none.npy"], "there is no file"),
+    ):
+        assert call("evaluate", folder, *options) == 2
+        assert message in capsys.readouterr().err
+    assert json.loads((folder / "metrics.json").read_text()) == metrics
+
+
+def test_progress_is_plain_lines_away_from_a_terminal(tmp_path, capsys):
+    assert call("search", "toy", "--out", tmp_path / "run", *SET) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "supernet: started"
+    assert lines[1].startswith("supernet: done, ")
+    assert [line for line in lines if "\x1b" in line] == []
+
+
+def test_progress_is_bars_on_a_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert call("search", "toy", "--out", tmp_path / "run", *SET) == 0
+    assert "supernet" in capsys.readouterr().err
+
+
+def write_npz(path, size=12, classes=3):
+    g = np.random.default_rng(0)
+    arrays = {}
+    for part, count in (("train", 40), ("test", 12)):
+        arrays[f"x_{part}"] = g.integers(0, 256, (count, size, size), dtype=np.uint8)
+        arrays[f"y_{part}"] = np.arange(count) % classes
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "tooy", "--out", "OUT"], "unknown recipe tooy: did you mean toy?"),
+        (["run", "toy", "--out", "OUT", "--set", "supernet.epoch=3"], "did you mean supernet.epochs?"),
+        (["run", "toy", "--out", "OUT", "--set", "supernet.epochs=many"], "supernet.epochs: input should be a valid"),
+        (["run", "toy", "--out", "OUT", "--set", "posterior.evidence=-1"], "posterior.evidence: input should be great"),
+        (["run", "toy", "--out", "OUT", "--set", "data.name=none.npz"], "none.npz"),
+        (["run", "toy", "--out", "OUT", "--set", "data.name=ODD"], "found 30×30: set data.size"),
+        (["run", "toy", "--out", "OUT", "--set", "ensemble.size=20000"], "larger than space nasbench201 (15625"),
+        (["run", "toy", "--out", "OUT", "--device", "tpu"], "--device"),
+        (["run", "toy", "--out", "FILE"], "is a file: name a folder"),
+        (["run", "toy", "--out", "HERE"], "holds something that is not a run"),
+        (["run", "EMPTY", "--out", "OUT"], "is empty"),
+        (["run", "toy"], "Missing option '--out'"),
+        (["run", "toy", "--outt", "OUT"], "No such option: --outt"),
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["train", "HERE"], "is not a run"),
+        (["report", "HERE"], "is not a run"),
+        (["recipes", "dmeo"], "did you mean demo?"),
+        (["datasets", "cifar10"], "needs data.root"),
+        (["run", "toy", "--out", "OUT", "--seed", "-1"], "--seed"),
+    ],
+)
+def test_bad_input_ends_with_code_2_and_a_line(arguments, message, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "empty.yaml").write_text("")
+    places = {
+        "OUT": tmp_path / "run",
+        "FILE": tmp_path / "file",
+        "HERE": tmp_path,
+        "EMPTY": tmp_path / "empty.yaml",
+        "data.name=ODD": f"data.name={write_npz(tmp_path / 'odd.npz', size=30)}",
+    }
+    assert call(*(places.get(argument, argument) for argument in arguments)) == 2
+    captured = capsys.readouterr()
+    error = captured.err.splitlines()[-1]
+    assert message in error
+    assert error.startswith("error: ")
+    assert "Traceback" not in captured.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_nan_in_training_ends_with_code_2_and_keeps_what_was_done(tmp_path, capsys):
+    changes = ["--set", "members.learning_rate=1e38", "--set", "members.clip=null"]
+    assert call("run", "toy", "--out", tmp_path / "run", *SET, *changes) == 2
+    assert "training member 0: the loss is not a number at epoch 1" in capsys.readouterr().err
+    assert (tmp_path / "run" / "selection.json").is_file()
+
+
+def test_debug_shows_where_it_came_from(tmp_path):
+    with pytest.raises(nesbs.NesbsError, match="unknown recipe"):
+        main(["run", "tooy", "--out", str(tmp_path / "run"), "--debug"])
+
+
+def test_ctrl_c_says_that_nothing_is_lost(tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nesbs.runs.run.search", interrupted)
+    assert call("run", "toy", "--out", tmp_path / "run", *SET) == 130
+    assert "stopped; the same command goes on from here" in capsys.readouterr().err
+    assert (tmp_path / "run" / "posterior.json").is_file()
+
+
+def test_a_users_npz_and_folder_go_through(tmp_path, capsys):
+    data = write_npz(tmp_path / "mine.npz")
+    changes = [change for change in TINY if not change.startswith(("data.", "evaluation."))]
+    arguments = [part for change in changes for part in ("--set", change)]
+    assert call("run", "toy", "--out", tmp_path / "run", "--set", f"data.name={data}", *arguments) == 0
+    assert "mine.npz, 12 test images" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("changes", [[], ["search.tune=bayesian", "search.trials=2", "supernet.partial=2"]])
+def test_the_darts_space_goes_through_end_to_end(changes, tmp_path, capsys):
+    arguments = [part for change in changes for part in ("--set", change)]
+    limits = ["--set", "data.train_limit=80", "--set", "data.test_limit=20"]
+    assert call("run", "toy", "--out", tmp_path / "run", "--set", "space.name=darts", *limits, *arguments) == 0
+    assert "chosen ensemble" in capsys.readouterr().out
+    selection = json.loads((tmp_path / "run" / "selection.json").read_text())
+    assert nesbs.darts().parse(selection["architectures"][0]).text == selection["architectures"][0]
+    trace = json.loads((tmp_path / "run" / "record.json").read_text())["stages"]["selection"]["delta_trace"]
+    assert len(trace) == (2 if not changes else len({p["delta"] for p in selection["proposals"]}))
+
+
+def test_zoo(capsys, tmp_path):
+    assert call("zoo") == 0
+    assert "darts-v2\n    3.35 million parameters" in capsys.readouterr().out
+    assert call("zoo", "darts-v2", "--out", tmp_path / "cells.svg") == 0
+    out = capsys.readouterr().out
+    assert "node 2 = sep_conv_3x3" in out
+    assert "normal=[('sep_conv_3x3', 0)" in out
+    assert "<svg" in (tmp_path / "cells.svg").read_text()
+    assert call("zoo", "darts-v9") == 2
+    assert "did you mean darts-v" in capsys.readouterr().err
+
+
+def test_lists(capsys):
+    assert call("recipes") == 0
+    assert "demo\n" in capsys.readouterr().out
+    assert call("recipes", "toy") == 0
+    assert "name: fashion-mini" in capsys.readouterr().out
+    assert call("recipes", "--keys") == 0
+    out = capsys.readouterr().out
+    assert "supernet.epochs=50\n" in out
+    assert "sampler.delta=[-0.5, 0.0, 0.5, 1.0]\n    diversity" in out
+    assert call("datasets") == 0
+    assert "fashion-mini" in capsys.readouterr().out
+    assert call("datasets", "fashion-mini") == 0
+    assert "ankle boot\n    600 training, 200 test" in capsys.readouterr().out
+
+
+def test_datasets_says_what_is_needed_and_what_is_there(tmp_path, capsys):
+    assert call("datasets") == 0
+    out = capsys.readouterr().out
+    assert "imagenet16-120\n" in out
+    assert "needs in data.root: cifar-100-binary/ or cifar-100-python/" in out
+    folder = write_folder(tmp_path / "mine", count=10)
+    (folder / "ant" / "4.png").write_text("not an image")
+    assert call("datasets", folder) == 0
+    out = capsys.readouterr().out
+    assert "mine: 15 training and 4 test images, 12×12\nchannels 3, mean 0." in out
+    assert f"kept in memory: {19 * 3 * 144:,} bytes\nant\n    7 training, 2 test\nbee\n    8 training, 2 test" in out
+    assert "1 image is left out:\n" in out
+    assert "4.png cannot be read as an image (cannot identify" in out
+    assert call("datasets", folder, "--set", "data.broken_limit=0") == 2
+    assert "more than data.broken_limit=0" in capsys.readouterr().err
+    assert call("datasets", folder, "--set", "data.stream=always", "--set", "data.size=16") == 0
+    out = capsys.readouterr().out
+    assert "16×16" in out
+    assert f"in memory they would be {19 * 3 * 256:,} bytes" in out
+    assert call("datasets", folder, "--set", "data.streams=always") == 2
+    assert "did you mean data.stream?" in capsys.readouterr().err
+
+
+def test_datasets_of_a_streamed_set_reads_a_sample(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("nesbs.data.folder.SAMPLE", 6)
+    monkeypatch.setattr("nesbs.data.describing.SAMPLE", 6)
+    write_folder(tmp_path / "train", count=10)
+    write_folder(tmp_path / "val", count=2)
+    assert call("datasets", tmp_path, "--set", "data.stream=always", "--set", "data.workers=2") == 0
+    out = capsys.readouterr().out
+    assert "(of 6 training images)\nstreamed from their files by 2 processes" in out
+    assert call("datasets", "imagenet", "--root", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "imagenet: 20 training and 4 test images, 224×224" in out
+    assert "deviation 0.2290, 0.2240, 0.2250 (as published)" in out
+    assert "training sees random parts" in out
+
+
+def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
+    assert call("datasets", "cifar10", "--download") == 2
+    assert "--download needs --root FOLDER" in capsys.readouterr().err
+    assert call("datasets", "imagenet", "--root", tmp_path, "--download") == 2
+    assert "image-net.org" in capsys.readouterr().err
+    monkeypatch.setattr("nesbs.cli.listing.download", lambda name, root: write_cifar10(root))
+    assert call("datasets", "cifar10", "--root", tmp_path, "--download") == 0
+    assert "cifar10: 20 training and 4 test images, 32×32" in capsys.readouterr().out
+
+
+def test_every_command_takes_the_common_options(capsys):
+    commands = [
+        *("demo", "run", "search", "train", "evaluate", "attack", "compare", "report", "recipes", "datasets", "zoo"),
+    ]
+    for command in commands:
+        assert call(command, "--help") == 0
+        text = capsys.readouterr().out
+        for option in ("--seed", "--device", "--quiet", "--debug"):
+            assert option in text, command
+        assert "\x1b" not in text
+
+
+def test_python_m_is_the_same_command():
+    ended = subprocess.run([sys.executable, "-m", "nesbs", "--version"], capture_output=True, text=True, env=os.environ)
+    assert ended.stdout.strip() == nesbs.__version__
+
+
+def test_demo_is_the_recipe_demo(tmp_path, monkeypatch):
+    asked = []
+
+    def small(name, changes, **top):
+        asked.append(name)
+        return load_recipe("toy", TINY, **top)
+
+    monkeypatch.setattr("nesbs.cli.commands.load_recipe", small)
+    assert call("demo", "--out", tmp_path / "run", "--seed", "3", "--quiet") == 0
+    assert asked == ["demo"]
+    assert json.loads((tmp_path / "run" / "record.json").read_text())["seed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["recipes", "toy", "--keys"], "leave the name out"),
+        (["datasets", "--download"], "need the NAME or PATH of a data set"),
+        (["datasets", "fashion-mini", "--set", "members.epochs=4"], "only settings of the section data matter"),
+        (["datasets", "fashion-mini", "--set", "data.resize=pad"], "is for image folders; fashion-mini is none"),
+        (["zoo", "--out", "f.svg"], "--out draws one cell: name it"),
+        (["run", "toy", "--out", "x", "--set", "members.warm_up=5"], "leaves none of the epochs"),
+        (["run", "toy", "--out", "x", "--set", "threads=100000000000"], "less than or equal to 1024"),
+    ],
+)
+def test_options_without_effect_are_refused(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_memory_is_said_in_a_line(capsys, monkeypatch, tmp_path):
+    def greedy(*words, **settings):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr("nesbs.cli.commands.load_recipe", greedy)
+    assert call("run", "toy", "--out", tmp_path / "run") == 2
+    assert "error: not enough memory: take a smaller batch_size" in capsys.readouterr().err

@@ -1,0 +1,185 @@
+"""`nesbs reproduce` as its user meets it, and the files that say what is run."""
+
+import io
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from toys import call
+
+from nesbs.compare.methods import METHODS
+from nesbs.errors import NesbsError
+from nesbs.reproduce import NAMES, SCALES, Work, experiment, paper_figures
+from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, items, statement
+from nesbs.reproduce.tables import written
+from nesbs.runs.recipe import load_recipe
+
+PAPERS_CELLS = {  # those the paper's tables name
+    *("nasnet-a", "amoebanet-a", "pnas", "enas", "darts-v2", "gdas", "p-darts", "sdarts-adv", "robnet-free", "resnet")
+}
+
+
+def test_without_a_name_there_is_one_line_each(capsys):
+    assert call("reproduce") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:-1]] == list(NAMES)
+    assert all(experiment(name).shows in line for name, line in zip(NAMES, lines, strict=False))
+
+
+def test_the_help_lists_the_names_in_plain_text(capsys):
+    assert call("reproduce", "--help") == 0
+    said = capsys.readouterr().out
+    first = [line.split()[0] for line in said.partition("all  ")[0].splitlines() if line.strip()]
+    assert [word for word in first if word in NAMES] == list(NAMES)
+    assert "╭" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tabel1"], "unknown name tabel1: did you mean table1?"),
+        (["fig-deltas"], "did you mean fig-delta?"),
+        (["table1", "--scale", "papers"], "--scale: did you mean paper?"),
+        (["table1", "--draw"], "leave --draw out"),
+        (["table1", "--set", "members.epoch=1"], "did you mean members.epochs?"),
+        (["table1", "--scale", "hour"], "data set cifar10 needs data.root"),
+        (["table3", "--scale", "hour"], "Give --set data.root=FOLDER; --scale smoke needs no data"),
+        (["table2", "--scale", "paper"], "add --yes to begin"),
+        (["table2", "--scale", "paper", "--yes"], "cifar-10-batches-bin/"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert call("reproduce", *arguments, "--out", tmp_path / "out", "--quiet") == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_of_others_are_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert call("reproduce", "fig-delta", "--out", tmp_path / "file") == 2
+    assert "is a file: name a folder" in capsys.readouterr().err
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "mine.txt").write_text("dear")
+    assert call("reproduce", "fig-delta", "--out", tmp_path / "letters") == 2
+    assert "holds something else" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "letters").iterdir()] == ["mine.txt"]
+
+
+def test_another_command_in_the_same_place_is_refused(tmp_path):
+    quick = experiment("fig-delta")
+    Work(quick, "smoke", tmp_path / "out", ("seed=1",)).begin()
+    with pytest.raises(NesbsError, match="was made with --set seed=1: give the same"):
+        Work(quick, "smoke", tmp_path / "out", (), 3).begin()
+    Work(quick, "smoke", tmp_path / "out", ("seed=1",)).begin()
+    Work(quick, "hour", tmp_path / "out", (), 3).begin()  # another scale has a folder of its own
+
+
+def test_parts_without_data_are_left_out(tmp_path):
+    one = experiment("table1")
+    part = one.scales["smoke"].parts["CIFAR-10"]
+    gone = part.model_copy(update={"set": ("data.name=cifar100", "data.root=nowhere")})
+    after = part.model_copy(update={"searched_on": "CIFAR-100"})
+    parts = {"CIFAR-10": part, "CIFAR-100": gone, "ImageNet16-120": after}
+    scale = one.scales["smoke"].model_copy(update={"parts": parts})
+    work = Work(one.model_copy(update={"scales": {"smoke": scale}}), "smoke", tmp_path / "out")
+    work.begin()
+    assert [label for label, _, _ in work.parts()] == ["CIFAR-10"]
+    assert "nowhere" in work.record["left_out"]["CIFAR-100"]
+    assert "CIFAR-100, on which the search is made, is not there" in work.record["left_out"]["ImageNet16-120"]
+
+
+def test_the_full_setting_states_its_cost_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert call("reproduce", "table2", "--scale", "paper", "--out", tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert "estimate:" in said
+    assert "measured on one NVIDIA H200" in said
+    assert "the paper's own figure: 0.2 GPU days for NESBS's search" in said
+    # On a terminal it asks; no is no.
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    assert call("reproduce", "table2", "--scale", "paper", "--out", tmp_path / "out") == 2
+    assert "not begun" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_cost_is_a_count_times_a_measured_speed():
+    found = {item.what: item.hours for item in items(experiment("table6"), "paper")}
+    # Ten networks, 100 epochs of ⌈50,000 / 96⌉ steps of 29.14 ms.
+    assert found["CIFAR-10, 1 seed: 10 networks for 100 epochs"] == pytest.approx(10 * 100 * 521 * 29.14e-3 / 3600)
+    # 50 epochs of ⌈35,000 / 128⌉ steps of 8.97 ms.
+    assert found["CIFAR-10, 1 seed: supernet for 50 epochs"] == pytest.approx(50 * 274 * 8.97e-3 / 3600)
+    two = {item.what: item.hours for item in items(experiment("table2"), "paper")}
+    assert two["CIFAR-10, 1 seed: 50 networks for 50 epochs (NES-RS's pool)"] is not None
+    assert not any("CIFAR-100" in what and "pool" in what for what in two)  # there what was found is only trained
+    three = items(experiment("table3"), "paper")
+    assert any("ImageNet" in item.what and item.hours is None for item in three)  # never measured, never invented
+    assert "not counted, since never measured" in statement(experiment("table3"), "paper")
+
+
+def test_the_speeds_are_those_of_the_record():
+    record = json.loads((Path(__file__).parents[2] / "results" / "benchmarks" / "h200.json").read_text())
+    measured = {row["name"]: round(1e3 * row["seconds"], 2) for row in record["results"]}
+    assert sorted(MEMBER_STEP.values()) == [
+        measured["member, NAS-Bench-201, batch 256"],
+        measured["member, DARTS, 20 cells, 36 channels, batch 96"],
+    ]
+    assert sorted(SUPERNET_STEP.values()) == [
+        measured["supernet, NAS-Bench-201, N=5, one, float32"],
+        measured["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"],
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_run_can_be_run(name):
+    known, rows = experiment(name), paper_figures(name)["rows"]
+    assert set(known.scales) == set(SCALES)
+    for row, method in known.rows.items():
+        kind, _, cell = method.partition(":")
+        assert (kind in ("single", "deep", "mc-droppath") and cell in PAPERS_CELLS) if cell else method in METHODS
+        if known.kind == "methods":
+            assert row in rows
+    for column in known.columns:
+        assert any(column in row for row in rows.values())
+    for scale in known.scales.values():
+        seen = []
+        for label, part in scale.parts.items():
+            recipe = part.resolved()
+            assert recipe.data.name == "fashion-mini" if scale is known.scales["smoke"] else recipe.data.name != ""
+            assert part.searched_on is None or part.searched_on in seen
+            seen.append(label)
+        assert scale.rows is None or set(scale.rows) <= set(known.rows)
+    for row in rows.values():  # every figure of the paper can be read
+        for text in row.values():
+            assert math.isfinite(written(text).value)
+
+
+def test_experiments_of_one_scale_share_their_runs():
+    """The recipes of the DARTS experiments are the same at each scale, so that a supernet is trained once."""
+    shared = [name for name in NAMES if name not in ("table1", "fig-delta")]
+    for scale in ("smoke", "hour"):
+        recipes = {experiment(name).scales[scale].parts["CIFAR-10"].resolved().to_yaml() for name in shared}
+        assert len(recipes) == 1
+    own = [experiment(name).scales["paper"].parts["CIFAR-10"].resolved() for name in shared if name != "table7"]
+    assert all(recipe == load_recipe("cifar10-darts-paper") for recipe in own)
+
+
+def test_quiet_is_quiet_and_drawing_again_gives_the_same_bytes(tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ("--out", out, "--quiet")
+    work = Work(experiment("table7"), "smoke", out)
+    work.begin()  # a record with nothing in it yet
+    assert call("reproduce", "table7", "--draw", *options) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+    first = {path.name: path.read_bytes() for path in work.folder.iterdir()}
+    assert set(first) == {"record.json", *(f"table7.{ending}" for ending in ("md", "tex", "csv", "svg", "png"))}
+    assert "complete" not in json.loads(first["record.json"])
+    assert "Unfinished" in first["table7.md"].decode()
+    assert call("reproduce", "table7", "--draw", *options) == 0
+    assert {path.name: path.read_bytes() for path in work.folder.iterdir()} == first

@@ -1,0 +1,150 @@
+"""Budgets in seconds: what fits is judged, no more; what was found to fit is remembered."""
+
+import itertools
+import time
+
+import pytest
+import torch
+from toys import COMPARED_SET as SET
+from toys import call, comparison_of
+from toys import compared_recipe as recipe
+
+from nesbs import files
+from nesbs.compare.budgets import remembered, times_within
+from nesbs.compare.methods import METHODS, Contest
+from nesbs.compare.one_shot import _TRAINED, one_shot
+from nesbs.compare.over_seeds import compare, timed
+from nesbs.errors import NesbsError
+from nesbs.report import comparison_as_markdown
+from nesbs.rivals import Found
+from nesbs.runs.run import Run
+
+BY_SUPERNET = ("rivals.judge=supernet", "rivals.measure=supernet", "sampler.delta=0.5", "sampler.steps=20")
+
+
+class OneSecondEach:
+    """A pool in which every training takes a second and every network is as good as another."""
+
+    def __init__(self, split):
+        self.split, self.trained = split, {}
+
+    def log_probs(self, architectures):
+        for architecture in architectures:
+            self.trained[architecture] = 1.0
+        generators = (torch.Generator().manual_seed(len(str(each))) for each in architectures)
+        shape = (len(self.split), self.split.classes)
+        return torch.stack([torch.randn(shape, generator=random).log_softmax(-1) for random in generators])
+
+    def train(self, architectures):
+        self.log_probs(architectures)
+
+    def seconds(self, architectures):
+        return sum(self.trained.get(architecture, 0.0) for architecture in architectures)
+
+
+@pytest.fixture
+def trained_contest(tmp_path):
+    """A contest of six seconds with such a pool."""
+    contest = Contest(Run.create(tmp_path / "run", timed(recipe(), 6.5)))
+    contest.judged = OneSecondEach(contest.run.data.search_valid)
+    return contest
+
+
+def test_methods_that_train_what_they_judge_stop_in_time(trained_contest):
+    assert len(trained_contest.candidates) == 6
+    assert files.read_json(trained_contest.run.folder / "rivals" / "budget.json") == {"pool": 6}
+    for method in ("urs", "nes-rs", "single-best", "nes-re"):
+        assert len(METHODS[method](trained_contest).candidates) == 6
+
+
+def test_one_ensemble_is_judged_however_short_the_time(tmp_path):
+    contest = Contest(Run.create(tmp_path / "run", timed(recipe(), 0.5)))
+    contest.judged = OneSecondEach(contest.run.data.search_valid)
+    assert len(contest.candidates) == 2
+
+
+def test_methods_that_use_the_supernet_pay_for_it_first(tmp_path, monkeypatch):
+    run = Run.create(tmp_path / "run", recipe(*BY_SUPERNET))
+    run.posterior()
+    stages = files.read_json(run.folder / "record.json")["stages"]
+    paid = [stages[stage]["seconds"] for stage in ("supernet", "posterior")]
+    run.recipe = timed(run.recipe, 4.5 + sum(paid))
+    monkeypatch.setattr("nesbs.compare.methods.estimating", lambda run: lambda architecture: 1.0)
+    assert len(Contest(run).candidates) == 4 + int(0.5 + paid[1])
+    asked = []
+
+    def half(left, trial, usual, *, most):
+        asked.append((round(left, 2), usual))
+        return 3
+
+    monkeypatch.setattr("nesbs.compare.methods.times_within", half)
+    chosen = METHODS["nesbs"](Contest(run))
+    assert [proposal.round for proposal, _ in chosen.proposals] == [1, 2, 3]
+    assert asked == [(4.5, run.recipe.search.rounds)]
+    stages = files.read_json(run.folder / "record.json")["stages"]
+    spent = sum(paid) + stages["rival nesbs"]["seconds"]
+    assert Contest(run).search_seconds("nesbs") == pytest.approx(spent)
+    assert not Contest(run).over_budget("nesbs")
+    run.recipe = timed(run.recipe, spent / 1.2)
+    assert Contest(run).over_budget("nesbs")
+
+
+def test_a_one_shot_methods_training_is_shortened(tmp_path, monkeypatch):
+    run = Run.create(tmp_path / "run", timed(recipe("supernet.epochs=9"), 0.25))
+    epochs = []
+
+    def slow(space, *_, settings, **__):
+        epochs.append(settings.epochs)
+        time.sleep(0.05 * settings.epochs)
+        return Found(next(iter(space)), None)
+
+    monkeypatch.setitem(_TRAINED, "gdas", slow)
+    one_shot(run, "gdas")
+    one_shot(run, "gdas")
+    assert epochs[0] == 1
+    assert 1 <= epochs[1] == epochs[2] < 5
+
+
+def test_what_fits_is_found_once_and_at_least_one(tmp_path):
+    run = Run.create(tmp_path / "run", recipe())
+    numbers = itertools.count(7)
+    assert [remembered(run, "key", lambda: next(numbers)) for _ in range(2)] == [7, 7]
+    assert times_within(0.0, lambda number: time.sleep(0.001), 1, most=5) == 1
+    with pytest.raises(NesbsError, match="--budget in seconds needs search.tune=grid"):
+        timed(recipe("search.tune=bayesian"), 5)
+
+
+def test_a_comparison_in_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr("nesbs.compare.methods.MOST", 50)
+    given = timed(recipe(*BY_SUPERNET), 60)
+    found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs"], seeds=1)["methods"]
+    assert found["urs"]["seeds"][0]["evaluations"] == 26  # there is time for all pairs of the space, and an end
+    assert files.read_json(tmp_path / "run/seed-0/rivals/budget.json")["nesbs rounds"] == 50
+    for entry in found.values():
+        [outcome] = entry["seeds"]
+        assert outcome["over_budget"] is False
+        assert 0 < outcome["search_seconds"] < 66
+        assert outcome["device"] == "cpu"
+
+
+def test_the_table_says_what_the_budget_was_and_who_exceeded_it():
+    record = comparison_of({"nesbs": (0, 0, 0), "urs": (0, 0, 0)})
+    record["rivals"] = {"seconds": 90.0, "measure": "trained"}
+    for name, seconds in (("nesbs", 80.0), ("urs", 120.0)):
+        record["methods"][name]["cost"] = {"search_seconds": {"mean": seconds}}
+        for seed in record["methods"][name]["seeds"]:
+            seed["over_budget"] = seconds > 99
+    table = comparison_as_markdown(record)
+    assert "| 80.0 " in table
+    assert "| 120.0 !" in table
+    assert "Budget: 90 s of search for every method" in table
+    assert "Budget" not in comparison_as_markdown(comparison_of({"nesbs": (0, 0, 0)}))
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "5m", "s", "nans", "1.5"])
+def test_nonsense_is_refused(text, tmp_path, capsys):
+    assert call("compare", "toy", "--methods", "urs", f"--budget={text}", "--out", tmp_path / "run", *SET) == 2
+    assert (
+        f"--budget takes architectures, such as 50, or seconds, such as 90s; found '{text}'" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,205 @@
+"""Search-efficiency curves: each point is the method's own choice within its budget, found once."""
+
+import pytest
+from toys import COMPARED_SET as SET
+from toys import StopError, Stopping, call
+from toys import compared_recipe as recipe
+
+from nesbs import files, metrics
+from nesbs.compare.curves import Finder, Point, curves
+from nesbs.ensemble import forward_select, scorer
+from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior
+from nesbs.report import curves_as_markdown, draw_curves
+from nesbs.runs.run import Run
+from nesbs.samplers import Proposal
+from nesbs.spaces import duplicates
+from nesbs.supernet import Estimator
+
+METHODS = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "single-best"]
+ASKED = {"budgets": (1, 4, 12), "sizes": (2, 3), "temperatures": (1.0, 5.0), "deltas": (0.0, 1.0)}
+
+
+def whole_recipe():
+    return recipe("sampler.delta=0.5", "sampler.steps=20")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("curves") / "run"
+    with pytest.raises(StopError):
+        curves(whole_recipe(), folder, METHODS, seeds=2, progress=Stopping("curves", 20), **ASKED)
+    found = []
+    original = Finder.find
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finder, "find", lambda self, point: (found.append(point), original(self, point))[1])
+        value = curves(whole_recipe(), folder, METHODS, seeds=2, **ASKED)
+    return folder, value, found
+
+
+def point(value, method, size, budget, temperature=None, delta=None):
+    wanted = (method, size, budget, temperature, delta)
+    keys = ("method", "size", "budget", "temperature", "delta")
+    [one] = [entry for entry in value["points"] if tuple(entry[key] for key in keys) == wanted]
+    return one
+
+
+def test_a_stop_loses_no_point(drawn):
+    _, value, found = drawn
+    each = len(value["points"])
+    assert each == (2 * 2 + 4) * 3 * 2 + 2 * 2 * 2  # τ for two methods; sizes × τ × δ
+    assert len(found) == 2 * each - 21  # what was found before the stop was kept
+
+
+def test_points_are_the_methods_own_choices_measured_on_the_test_images(drawn):
+    folder, value, _ = drawn
+    run = Run.open(folder / "seed-1")
+    finder = Finder(run, 12)
+    size = run.recipe.search.batch_size
+    valid, test = (Estimator(run.supernet(), part, batch_size=size) for part in (run.data.search_valid, run.data.test))
+    for budget in (4, 12):
+        greedy, _ = forward_select(finder.pool[:budget], 3, scorer(valid))
+        seen = point(value, "nes-rs", 3, budget)["seeds"][1]
+        assert seen["architectures"] == [str(architecture) for architecture in greedy]
+        expected = metrics.error(metrics.average(test.log_probs(greedy)), run.data.test.labels)
+        assert seen["error"] == pytest.approx(float(expected))
+    losses = metrics.nll(valid.log_probs(finder.pool[:4]), run.data.search_valid.labels)
+    best = str(finder.pool[int(losses.argmin())])
+    assert point(value, "single-best", 2, 4)["seeds"][1]["architectures"] == [best]
+
+
+def test_seeds_can_draw_from_one_supernet(drawn):
+    folder, value, _ = drawn
+    asked = {"budgets": (4,), "sizes": (2,), "seeds": 2, "one_supernet": True}
+    shared = curves(whole_recipe(), folder, ["nesbs", "urs"], **asked)
+    first, second = point(shared, "urs", 2, 4)["seeds"]
+    assert first == point(value, "urs", 2, 4)["seeds"][0]  # the first seed has its own
+    run = Run.open(folder / "seed-0")
+    own = Finder(run, 4).with_seed(1)
+    assert own.pool == Finder(Run.open(folder / "seed-1"), 4).pool != Finder(run, 4).pool
+    found = own.find(Point("urs", 2, 4))
+    assert second == {"seed": 1, "architectures": [str(each) for each in found], **own.measure(found)}
+    stages = files.read_json(run.folder / "record.json")["stages"]
+    assert [cost["supernet"] for cost in shared["seconds"]] == [stages["supernet"]["seconds"], None]
+    assert shared["seconds"][1]["points"] == stages["curves-1"]["seconds"] > 0
+    assert "All seeds draw from the supernet" in curves_as_markdown(shared)
+    said = curves_as_markdown(value)
+    mean = sum(cost["supernet"] for cost in value["seconds"]) / 2
+    assert f"supernet 2 × {mean:.1f} s" in said
+
+
+def test_budgets_asked_for_later_are_of_one_draw_with_the_others(drawn, tmp_path):
+    asked = {"sizes": (2,), "seeds": 1}
+    methods = ["nesbs", "nesbs-mc", "urs"]
+    curves(whole_recipe(), tmp_path / "grown", methods, budgets=(4, 8), **asked)
+    grown = curves(whole_recipe(), tmp_path / "grown", methods, budgets=(4, 8, 32), **asked)
+    fresh = curves(whole_recipe(), tmp_path / "fresh", methods, budgets=(8, 32), **asked)
+    again = curves(whole_recipe(), tmp_path / "fresh", methods, budgets=(4, 8), **asked)
+    found = {
+        (entry["method"], entry["budget"]): entry["seeds"] for value in (fresh, again) for entry in value["points"]
+    }
+    assert {(entry["method"], entry["budget"]): entry["seeds"] for entry in grown["points"]} == found
+
+
+def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
+    folder, value, _ = drawn
+    run = Run.open(folder / "seed-0")
+    score = Finder(run, 12).score
+    for method in ("nesbs", "nesbs-mc", "urs", "single-best"):
+        temperature = 1.0 if method.startswith("nesbs") else None
+        chosen = [point(value, method, 2, budget, temperature)["seeds"][0]["architectures"] for budget in (4, 12)]
+        small, large = score([[run.space.parse(text) for text in texts] for texts in chosen]).tolist()
+        assert large <= small + 1e-9
+
+
+def test_what_was_drawn_can_be_chosen_from_greedily(drawn):
+    folder, value, _ = drawn
+    run = Run.open(folder / "seed-0")
+    asked = Point("nesbs-mc", 2, 12, 1.0)
+    best = Finder(run, 12).find(asked)
+    run.recipe = run.recipe.model_copy(update={"search": run.recipe.search.model_copy(update={"method": "forward"})})
+    finder = Finder(run, 12)
+    found = finder.find(asked)
+    [proposals] = finder._drawn.values()
+    candidates = list(dict.fromkeys(each for proposal in proposals for each in proposal.architectures))
+    greedy, loss = forward_select(candidates, 2, finder.score)
+    bar = float(finder.score([best])[0])
+    assert found == (tuple(greedy) if loss < bar else best)
+    assert "greedily" in curves_as_markdown({**value, "search": "forward"})
+    assert "greedily" not in curves_as_markdown(value)
+
+
+def test_a_budget_without_an_ensemble_has_no_point(drawn):
+    _, value, _ = drawn
+    assert point(value, "urs", 2, 1)["mean"]["error"] is None
+    assert point(value, "nesbs", 3, 1, 1.0)["mean"]["error"] is None
+    assert point(value, "single-best", 3, 1)["mean"]["error"]["mean"] > 0
+    assert point(value, "single-best", 3, 1)["difference"] is None
+
+
+def test_the_posterior_is_tempered_and_delta_set(drawn, monkeypatch):
+    folder, _, _ = drawn
+    finder = Finder(Run.open(folder / "seed-0"), 12)
+    seen = []
+
+    def propose(self, posterior, *, size, rounds, **_):
+        assert isinstance(posterior, Posterior)
+        seen.append((posterior.temperature, self.delta, size, rounds))
+        pool = finder.pool
+        return [Proposal(tuple(pool[i * size : (i + 1) * size]), i + 1) for i in range(rounds)]
+
+    monkeypatch.setattr("nesbs.samplers.SvgdRd.propose", propose)
+    found = finder.find(Point("nesbs", 3, 6, 5.0, -0.5))
+    assert seen == [(5.0, -0.5, 3, 4)]  # rounds of the largest budget are drawn, those of the point's judged
+    assert set(found) <= set(finder.pool[:6])
+    assert duplicates(found) == 0
+
+
+def test_the_table_marks_differences_that_exclude_zero(drawn):
+    _, value, _ = drawn
+    table = curves_as_markdown(value)
+    assert "n = 3, budget" in table
+    assert "n = 2, δ" in table
+    marked = {**value, "points": [dict(entry) for entry in value["points"]]}
+    for entry in marked["points"]:
+        if entry["method"] == "urs" and entry["budget"] == 12 and entry["size"] == 2:
+            entry["difference"] = {"mean": -0.1, "low": -0.2, "high": -0.05, "verdict": "lower"}
+        else:
+            entry["difference"] = None
+    [row] = [line for line in curves_as_markdown(marked).splitlines() if "↓" in line and line.startswith("|")]
+    assert row.startswith("| urs")
+    assert draw_curves(value) == draw_curves(value)
+
+
+def test_the_command_draws_curves(drawn, capsys):
+    folder, _, _ = drawn
+    more = ["--seeds", "2", "--set", "sampler.delta=0.5", "--set", "sampler.steps=20"]
+    assert call("compare", "toy", "--methods", "urs", "--budgets", "4,12", "--out", folder, *SET, *more) == 0
+    assert "n = 2, budget" in capsys.readouterr().out
+    assert {entry["method"] for entry in files.read_json(folder / "curves.json")["points"]} == {"nesbs", "urs"}
+    assert (folder / "curves.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budgets", "4,x"], "--budgets takes whole numbers"),
+        (["--budgets", "0"], "--budgets and --sizes are 1 or more"),
+        (["--budgets", "4", "--budget", "4"], "take one"),
+        (["--budgets", "4", "--temperatures", "0"], "--temperatures above 0"),
+        (["--budgets", "4", "--deltas", "nan"], "--deltas takes numbers"),
+        (["--sizes", "3"], "--sizes goes with --budgets"),
+        (["--one-supernet"], "--one-supernet goes with --budgets"),
+        (["--budgets", "4", "--methods", "deep"], "deep needs a training of its own"),
+    ],
+)
+def test_nonsense_is_refused(arguments, message, tmp_path, capsys):
+    assert call("compare", "toy", "--methods", "urs", "--out", tmp_path / "run", *SET, *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_deltas_need_svgd(tmp_path):
+    with pytest.raises(NesbsError, match="--deltas are those of svgd-rd; sampler monte-carlo has none"):
+        curves(recipe("sampler.name=monte-carlo"), tmp_path / "run", ["nesbs"], budgets=(4,), deltas=(1.0,), seeds=1)
+    assert not (tmp_path / "run").exists()

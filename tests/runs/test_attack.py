@@ -1,0 +1,251 @@
+"""`nesbs attack`: on a run, killed and gone on with, without AutoAttack, in the report."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from pages import HOSTILE, drawings, plain, rows, without_script
+from toys import call
+from toys import TINY
+
+from nesbs import files
+from nesbs.attacks import AttackSettings, Fgsm, attack_round
+from nesbs.runs.recipe import load_recipe
+from nesbs.report import Records, attacks_as_text, load_records, render
+from nesbs.runs.attack import attack_settings, drawn
+from nesbs.runs.run import Run
+from nesbs.settings import keys
+
+QUICK = ["--images", "30", "--set", "pgd.steps=4", "--set", "cw.steps=5", "--set", "epsilons=[0.01, 0.1]"]
+QUICK += ["--set", "closer=20", "--set", "fgsm.epsilon=0.1", "--attacks", "fgsm,pgd,cw"]
+
+
+def small(folder, *changes):
+    """A run of two given architectures beside two random ones, on images of 8×8."""
+    given = "ensemble.architectures=['|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|']"
+    sizes = ["data.size=8", "members.epochs=6", "members.channels=4", "members.cells=1", "data.train_limit=400"]
+    return Run.create(folder, load_recipe("toy", [*TINY, *sizes, given, *changes], seed=0, threads=1))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Members good enough to have something to lose."""
+    folder = tmp_path_factory.mktemp("robustness") / "run"
+    work = small(folder)
+    work.ensemble()
+    work.uniform()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def attacked(trained, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("attacked") / "run"
+    shutil.copytree(trained, folder)
+    assert call("attack", folder, "--quiet", *QUICK) == 0
+    return folder
+
+
+def test_the_record_holds_the_experiment(attacked):
+    record = files.read_json(attacked / "attacks.json")
+    assert record["ensemble"]["attacks"]["pgd"]["images"] == 30
+    assert record["settings"]["cw"]["rule"] == "grow"
+    for name in ("ensemble", "uniform"):
+        part = record[name]
+        assert list(part["attacks"]) == ["fgsm", "pgd", "cw"]
+        for result in part["attacks"].values():
+            assert [entry["source"] for entry in result["rounds"]] == [0, 1]
+            assert len(result["rounds"][0]["members"]) == 2
+            assert result["attack"] == pytest.approx(sum(entry["attack"] for entry in result["rounds"]) / 2)
+            assert result["adaptive"]["source"] is None
+        assert part["closer"]["images"] == 20
+        assert len(part["closer"]["curves"]["pgd"]["adaptive"]) == 2
+        assert len(part["closer"]["sanity"]) == 4
+    fgsm = record["ensemble"]["attacks"]["fgsm"]
+    assert fgsm["attack"] < sum(fgsm["clean"]["members"]) / 2
+    assert json.loads((attacked / "record.json").read_text())["stages"]["attack"]["seconds"] > 0
+
+
+def test_a_round_of_the_record_is_what_python_gives(attacked):
+    record = files.read_json(attacked / "attacks.json")
+    run = Run.open(attacked)
+    split = drawn(run.data.test, 30, seed=0)
+    assert len(split) == 30
+    again = attack_round(run.ensemble(), Fgsm(epsilon=0.1), split, 1)
+    known = record["ensemble"]["attacks"]["fgsm"]["rounds"][1]
+    assert (again.attack, again.defence, list(again.members)) == (known["attack"], known["defence"], known["members"])
+
+
+def test_a_second_call_reads_and_a_wider_one_adds(attacked, capsys):
+    before = (attacked / "attacks.json").read_bytes()
+    units = {path: path.stat().st_mtime_ns for path in (attacked / "attacks").iterdir()}
+    assert call("attack", attacked, *QUICK) == 0
+    out = capsys.readouterr().out
+    assert (attacked / "attacks.json").read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in (attacked / "attacks").iterdir()} == units
+    fgsm = json.loads(before)["uniform"]["attacks"]["fgsm"]
+    row = next(line for line in out.splitlines() if line.startswith("uniform-random ensemble") and "FGSM" in line)
+    assert f"{100 * fgsm['attack']:.2f} ± {100 * fgsm['attack_std']:.2f}" in row
+    assert f"{100 * fgsm['adaptive']['attack']:.2f}" in row
+    assert f"report: {attacked / 'report.html'}" in out
+
+
+def test_a_killed_command_goes_on_with_the_same_bytes(trained, attacked, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    code = """
+import os, signal, sys
+from nesbs import files
+from nesbs.runs import attack as robustness
+from nesbs.cli.commands import main
+whole, count = robustness.attack_round, 0
+def killed(*a, **k):
+    global count
+    count += 1
+    if count == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return whole(*a, **k)
+robustness.attack_round = killed
+main(sys.argv[1:])
+"""
+    ended = subprocess.run([sys.executable, "-c", code, "attack", folder, "--quiet", *QUICK], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    done = {path: path.stat().st_mtime_ns for path in (folder / "attacks").iterdir()}
+    assert len(done) == 5
+    assert not (folder / "attacks.json").exists()
+    assert call("attack", folder, "--quiet", *QUICK) == 0
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert (folder / "attacks.json").read_bytes() == (attacked / "attacks.json").read_bytes()
+
+
+def test_without_autoattack_the_others_run(trained, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    monkeypatch.setitem(sys.modules, "pyautoattack", None)
+    quick = ["--images", "10", "--set", "epsilons=[]"]
+    assert call("attack", folder, "--attacks", "autoattack", *quick) == 2
+    assert "autoattack needs pyautoattack: pip install 'nesbs[robust]'" in capsys.readouterr().err
+    assert call("attack", folder, "--attacks", "fgsm,autoattack", *quick) == 0
+    assert "left out: autoattack needs pyautoattack: pip install 'nesbs[robust]'" in capsys.readouterr().out
+    record = files.read_json(folder / "attacks.json")
+    assert list(record["ensemble"]["attacks"]) == ["fgsm"]
+    assert record["ensemble"]["closer"] is None
+    assert "Left out: autoattack needs pyautoattack" in plain(render(load_records(folder)))
+
+
+def test_nonsense_is_refused(trained, tmp_path, capsys):
+    for options, message in (
+        (["--attacks", "fgms"], "unknown attack fgms: did you mean fgsm?"),
+        (["--images", "0"], "Invalid value for '--images'"),
+        (["--set", "pgd.step=1"], "unknown setting pgd.step: did you mean pgd.steps?"),
+        (["--set", "pgd.steps=many"], "pgd.steps"),
+        (["--set", "epsilons"], "--set takes section.name=value"),
+        (["--seed", "5"], "was made with seed 0, not 5"),
+    ):
+        assert call("attack", trained, *options) == 2
+        assert message in capsys.readouterr().err
+        assert not (trained / "attacks.json").exists()
+    assert call("attack", tmp_path / "nowhere") == 2
+    searched = small(tmp_path / "searched")
+    searched.selection()
+    capsys.readouterr()
+    assert call("attack", searched.folder) == 2
+    assert "has no members/0.safetensors yet: run `nesbs train" in capsys.readouterr().err
+
+
+def test_several_runs_come_into_one_table_and_attacks_add_up(trained, tmp_path, capsys):
+    folders = [tmp_path / "ours", tmp_path / "rival"]
+    for folder in folders:
+        shutil.copytree(trained, folder)
+    assert call("attack", folders[0], *QUICK, "--attacks", "pgd", "--images", "10", "--quiet") == 0
+    first = files.read_json(folders[0] / "attacks.json")
+    assert call("attack", *folders, *QUICK, "--attacks", "fgsm", "--set", "epsilons=[]") == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split()[:3] for line in lines if line.startswith(str(tmp_path))]
+    assert rows == [[str(folders[0]), "FGSM", "30"], [str(folders[0]), "PGD", "10"], [str(folders[1]), "FGSM", "30"]]
+    assert sum(line.startswith("accuracy in %") for line in lines) == 1
+    both = files.read_json(folders[0] / "attacks.json")
+    assert both["uniform"]["attacks"]["pgd"] == first["uniform"]["attacks"]["pgd"]
+    assert both["ensemble"]["closer"] == first["ensemble"]["closer"]
+    assert list(both["settings"]) == ["fgsm", "pgd"]
+
+
+def test_one_member_works_and_says_what_it_means(tmp_path, capsys):
+    work = small(tmp_path / "one", "ensemble.size=1", "evaluation.uniform=false", "members.epochs=1")
+    work.ensemble()
+    capsys.readouterr()
+    assert call("attack", work.folder, *QUICK) == 0
+    out = capsys.readouterr().out
+    assert "An ensemble of one" in out
+    page = render(load_records(work.folder))
+    assert "An ensemble of one" in plain(page)
+    assert "Transfer" not in page
+
+
+def test_the_page_shows_the_experiment(attacked):
+    page = render(load_records(attacked))
+    record = files.read_json(attacked / "attacks.json")
+    text = plain(page)
+    assert "Attack one, defend with all" in text
+    fgsm = record["ensemble"]["attacks"]["fgsm"]
+    table = rows(page, "attacks")
+    assert table[1][:2] == ["Ensemble", "FGSM"]
+    assert table[1][2] == "30"
+    assert table[1][7] == f"{100 * fgsm['adaptive']['attack']:.2f} %"
+    curves = [drawing for drawing in drawings(page, "chart") if "Accuracy under" in drawing.find("title").text]
+    assert len(curves) == 4  # FGSM and PGD of two ensembles
+    assert [mark.text for mark in curves[0].iter("text") if mark.text in ("0", "0.01", "0.1")] == ["0", "0.01", "0.1"]
+    assert text.count("Are more steps not weaker?") == 2
+    shown = sum(len(entries) for name in ("ensemble", "uniform") for entries in record[name]["pictures"].values())
+    assert shown > 3
+    assert page.count("<img") == 3 * shown
+    assert all(source.startswith("data:image/png;base64,") for source in re.findall(r'<img[^>]*src="([^"]*)"', page))
+
+
+def test_pictures_are_of_images_that_broke(attacked):
+    import base64
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    record = files.read_json(attacked / "attacks.json")
+    picture = record["ensemble"]["pictures"]["fgsm"][0]
+    assert picture["attacked"] != picture["label"]
+    assert picture["largest"] == pytest.approx(0.1, abs=1e-6)
+    clean, perturbed = (
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(picture[kind])))).astype(int)
+        for kind in ("clean", "perturbed")
+    )
+    assert 20 <= abs(perturbed - clean).max() <= 27  # a tenth of 255
+
+
+def test_a_strange_record_does_no_harm(attacked):
+    record = files.read_json(attacked / "attacks.json")
+    record["ensemble"]["pictures"]["fgsm"][0]["clean"] = '"><script>'
+    record["ensemble"]["meaning"] = HOSTILE
+    record["ensemble"]["closer"]["curves"]["pgd"] = None
+    record["skipped"] = {"x": HOSTILE}
+    page = render(Records(attacks=record))
+    assert "<script" not in without_script(page)
+    for strange in ({"ensemble": 3}, {"ensemble": {"attacks": []}}, {"ensemble": {"attacks": {"pgd": None}}}, {}):
+        render(Records(attacks=strange, record={"seed": 1}))
+        assert attacks_as_text([("run", strange)]).startswith("accuracy in %")
+
+
+def test_the_help_names_every_setting(capsys):
+    assert call("attack", "--help") == 0
+    text = capsys.readouterr().out
+    for key in keys(AttackSettings):
+        assert key in text, key
+
+
+def test_settings_from_options():
+    assert attack_settings(None, None, ["epsilons=0.1"]).epsilons == (0.1,)
+    chosen = attack_settings(None, None, ["cw.rule=bisect", "epsilons=[0.2, 0.1]"])
+    assert chosen.attacks == ("fgsm", "pgd", "cw", "autoattack")
+    assert (chosen.cw.rule, chosen.epsilons) == ("bisect", (0.1, 0.2))
+    assert chosen.pgd == AttackSettings().pgd
