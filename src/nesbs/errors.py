@@ -14,6 +14,30 @@ class DivergedError(NesbsError):
     """A training whose loss is no longer a number."""
 
 
+def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """Raise a `NesbsError` unless `value` is of the type (or one of the types) `kind`.
+
+    `what` says what was expected; the message adds what was found.
+
+    >>> expect([1, 2], list, "layers must be a list of widths")
+    >>> expect("relu", list, "layers must be a list of widths")
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: layers must be a list of widths, found 'relu'
+    >>> expect(range(2), list, "layers must be a list of widths")
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: layers must be a list of widths, found a range
+    """
+    if isinstance(value, kind):
+        return
+    name = type(value).__name__
+    plain = value is None or isinstance(value, str | int | float | type)  # short enough to show as it is
+    raise NesbsError(f"{what}, found {repr(value) if plain else f'{_article(name)} {name}'}")
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0].lower() in "aeiou" else "a"
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A half sentence that leads from a wrong word to the right one.
 
