@@ -1,0 +1,7 @@
+"""A run: its recipe, its folder and how it is resumed, a stage at work, and the stages wired together."""
+
+from nesbs.runs.recipe import load_recipe
+from nesbs.runs.run import Run
+from nesbs.runs.stage import Progress
+
+__all__ = ["Progress", "Run", "load_recipe"]
