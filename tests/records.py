@@ -159,7 +159,7 @@ def save(folder: Path, records: Records) -> Path:
     return folder
 
 
-def contest() -> dict[str, Any]:
+def comparison() -> dict[str, Any]:
     """A comparison of three methods over three seeds, one of them clearly worse."""
 
     def entry(errors: list[float], verdict: str | None) -> dict[str, Any]:

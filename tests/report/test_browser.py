@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from pages import HOSTILE
-from records import contest, hand_made, save
+from records import comparison, hand_made, save
 
 from nesbs import files
-from nesbs.report import write_contest, write_report, write_side_by_side
+from nesbs.report import write_comparison_page, write_report, write_side_by_side
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright (the extra dev)")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -81,8 +81,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folders = {name: save(place / name, one) for name, one in (("whole", whole), ("half", halfway), ("bad", bad))}
     found = {name: write_report(folder) for name, folder in folders.items()}
     found["side"] = write_side_by_side([folders["whole"], folders["half"], folders["bad"]], place / "side.html")
-    files.write_json(place / "contest" / "comparison.json", contest())
-    return {**found, "contest": write_contest(place / "contest")}
+    files.write_json(place / "comparison" / "comparison.json", comparison())
+    return {**found, "comparison": write_comparison_page(place / "comparison")}
 
 
 @pytest.fixture(scope="module")

@@ -43,10 +43,10 @@ from nesbs.report import (
     quality_as_text,
     scores_as_text,
     write_comparison,
-    write_contest,
+    write_comparison_page,
     write_curves,
     write_report,
-    written_reports,
+    write_reports,
 )
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.members import sizes_in_words
@@ -424,7 +424,7 @@ def report(
     nesbs report RUN RUN RUN: also one page with the runs side by side (--out).
     nesbs report FOLDER: of a comparison (nesbs compare), its page.
     """
-    for path in written_reports(runs, out):
+    for path in write_reports(runs, out):
         if not quiet:
             print(path)
 
@@ -524,7 +524,7 @@ def _print_sizes(work: Run) -> None:
 
 
 def _compared(folder: Path, table: str, figure: Path, quiet: bool) -> None:
-    page = write_contest(folder)
+    page = write_comparison_page(folder)
     if not quiet:
         print(table)
         print(f"figure: {figure}")

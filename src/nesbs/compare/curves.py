@@ -124,7 +124,8 @@ class Finder:
 
     def measure(self, architectures: Sequence[Architecture]) -> dict[str, float]:
         """Error and NLL on the test images with the supernet's weights."""
-        log_probs = metrics.combine(self.test.log_probs(architectures), self.combine)
+        average = metrics.average if self.combine == "probabilities" else metrics.average_logits
+        log_probs = average(self.test.log_probs(architectures))
         labels = self.run.data.test.labels
         return {"error": float(metrics.error(log_probs, labels)), "nll": float(metrics.nll(log_probs, labels))}
 

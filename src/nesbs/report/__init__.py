@@ -5,15 +5,15 @@ Also parts of it on their own: an architecture's cells as an SVG file (`draw_cel
 """
 
 from nesbs.report.attacks import attacks_as_text
+from nesbs.report.cell_export import cells_as_text, draw_cells
 from nesbs.report.comparison import comparison_as_markdown, draw_comparison, write_comparison
-from nesbs.report.contest import is_comparison, load_contest, render_contest, write_contest
+from nesbs.report.comparison_page import is_comparison, load_comparison, render_comparison_page, write_comparison_page
 from nesbs.report.curves import curves_as_markdown, draw_curves, write_curves
-from nesbs.report.documents import cells_as_text, draw_cells
-from nesbs.report.page import Records, load_records, render, write_report
+from nesbs.report.pages import write_reports
 from nesbs.report.quality import quality_as_text
-from nesbs.report.side import render_side_by_side, write_side_by_side
+from nesbs.report.run_page import Records, load_records, render, write_report
+from nesbs.report.side_by_side import render_side_by_side, write_side_by_side
 from nesbs.report.table import scores_as_text
-from nesbs.report.writing import written_reports
 
 __all__ = [
     "Records",
@@ -25,17 +25,17 @@ __all__ = [
     "draw_comparison",
     "draw_curves",
     "is_comparison",
-    "load_contest",
+    "load_comparison",
     "load_records",
     "quality_as_text",
     "render",
-    "render_contest",
+    "render_comparison_page",
     "render_side_by_side",
     "scores_as_text",
     "write_comparison",
-    "write_contest",
+    "write_comparison_page",
     "write_curves",
     "write_report",
+    "write_reports",
     "write_side_by_side",
-    "written_reports",
 ]

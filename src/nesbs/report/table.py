@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nesbs.report import words
-from nesbs.report.parts import calibration, corruptions, human, unseen
+from nesbs.report.further_measures import calibration, corruptions, human, unseen
 from nesbs.report.reading import Record, mapping
 from nesbs.report.scores import best_member, gain_over_best, gains, measured_images
 

@@ -8,15 +8,16 @@ import yaml
 
 from nesbs.report import cells, words
 from nesbs.report.attacks import attacks
-from nesbs.report.choice import chosen_cells, rounds, used_operations
+from nesbs.report.choice_of_delta import choice_of_delta
+from nesbs.report.further_measures import calibration, corruptions, human, not_asked, unseen
 from nesbs.report.glossary import glossary
-from nesbs.report.heatmaps import posterior_tables
 from nesbs.report.members import accuracies, disagreed, disagreement, prediction_map
-from nesbs.report.parts import calibration, corruptions, human, not_asked, unseen
+from nesbs.report.posterior_tables import posterior_tables
 from nesbs.report.quality import quality
 from nesbs.report.reading import Record, mapping, sequence
 from nesbs.report.recipe import changes
 from nesbs.report.scores import error_bars, gains, headline, score_rows
+from nesbs.report.selection import chosen_cells, rounds, used_operations
 from nesbs.report.stages import (
     EVALUATE,
     SEARCH,
@@ -29,7 +30,6 @@ from nesbs.report.stages import (
     stage_rows,
     update_tables,
 )
-from nesbs.report.tuning import choice_of_delta
 
 
 def context(

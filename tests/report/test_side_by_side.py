@@ -8,13 +8,20 @@ from pathlib import Path
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-from records import contest, hand_made, save
+from records import comparison, hand_made, save
 from toys import call
 
 from nesbs import files
 from nesbs.errors import NesbsError
-from nesbs.report import Records, is_comparison, load_contest, render_contest, render_side_by_side, written_reports
-from nesbs.report.contest import Contest
+from nesbs.report import (
+    Records,
+    is_comparison,
+    load_comparison,
+    render_comparison_page,
+    render_side_by_side,
+    write_reports,
+)
+from nesbs.report.comparison_page import ComparisonRecords
 
 
 def seeded(seed: int, error: float, best: float) -> Records:
@@ -64,14 +71,14 @@ def test_an_unfinished_run_stands_with_dashes() -> None:
 def test_hostile_runs_and_methods_are_escaped() -> None:
     page = render_side_by_side([(HOSTILE, hand_made()), ("b", hand_made())], {HOSTILE: HOSTILE})
     assert "<script" not in without_script(page)
-    record = contest()
+    record = comparison()
     record["methods"][HOSTILE] = record["methods"]["urs"]
     record["data"] = HOSTILE
-    assert "<script" not in without_script(render_contest(Contest(comparison=record)))
+    assert "<script" not in without_script(render_comparison_page(ComparisonRecords(comparison=record)))
 
 
 def test_a_comparison_has_a_page() -> None:
-    page = render_contest(Contest(recipe={"seed": 3}, comparison=contest()))
+    page = render_comparison_page(ComparisonRecords(recipe={"seed": 3}, comparison=comparison()))
     text = plain(page)
     assert "3 methods over 3 seeds. The error of nesbs is lower than that of urs ." in text
     assert "These seeds do not tell nesbs from deep ." in text
@@ -79,19 +86,19 @@ def test_a_comparison_has_a_page() -> None:
     errors, _ = drawings(page, "chart")
     assert len([ring for ring in errors.iter("circle") if ring.get("class") == "ring"]) == 9
     assert ["seed", "0", "3"] in rows(page, "recipe")
-    assert page == render_contest(Contest(recipe={"seed": 3}, comparison=contest()))
+    assert page == render_comparison_page(ComparisonRecords(recipe={"seed": 3}, comparison=comparison()))
 
 
 def test_a_comparison_over_images_has_a_second_table() -> None:
-    record = contest()
+    record = comparison()
     interval = {"mean": 0.2, "low": 0.19, "high": 0.21}
     record["methods"]["urs"]["images"] = {"error": interval, "nll": interval, "difference": {"error": interval}}
-    page = render_contest(Contest(comparison=record))
+    page = render_comparison_page(ComparisonRecords(comparison=record))
     assert ["urs", "20.00 [19.00, 21.00]", "+20.00 [+19.00, +21.00]", "0.2000 [0.1900, 0.2100]", "–"] in rows(
         page, "methods"
     )
     assert "intervals over the test images: what other images" in plain(page)
-    assert "Over the test images" not in render_contest(Contest(comparison=contest()))
+    assert "Over the test images" not in render_comparison_page(ComparisonRecords(comparison=comparison()))
 
 
 def test_curves_have_a_page() -> None:
@@ -106,7 +113,9 @@ def test_curves_have_a_page() -> None:
         }
         for budget in (5, 10)
     ]
-    page = render_contest(Contest(curves={"data": "pets", "seeds": [0, 1], "reference": "nesbs", "points": points}))
+    page = render_comparison_page(
+        ComparisonRecords(curves={"data": "pets", "seeds": [0, 1], "reference": "nesbs", "points": points})
+    )
     assert rows(page, "curves") == [["n = 3, budget", "5", "10"], ["nesbs", "10.00 ± 1.00", "10.00 ± 1.00"]]
     assert 'src="data:image/svg+xml;base64,' in page
 
@@ -117,7 +126,7 @@ def test_an_interrupted_comparison_says_so(tmp_path: Path) -> None:
         save(tmp_path / "c" / f"seed-{seed}", hand_made())
     assert is_comparison(tmp_path / "c")
     assert not is_comparison(tmp_path / "c" / "seed-2")
-    text = plain(render_contest(load_contest(tmp_path / "c")))
+    text = plain(render_comparison_page(load_comparison(tmp_path / "c")))
     assert "This comparison is not finished" in text
     assert "Seeds begun: seed-2, seed-10." in text
 
@@ -131,14 +140,14 @@ def test_the_command_writes_every_page(tmp_path: Path, capsys: pytest.CaptureFix
     first = out.read_bytes()
     assert call("report", a, b, "--out", out, "--quiet") == 0
     assert out.read_bytes() == first
-    files.write_json(tmp_path / "c" / "comparison.json", contest())
+    files.write_json(tmp_path / "c" / "comparison.json", comparison())
     assert call("report", tmp_path / "c") == 0
     assert "nesbs comparison: pets, nasbench201" in (tmp_path / "c" / "report.html").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_shown_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     run = save(tmp_path / "run", hand_made())
-    files.write_json(tmp_path / "c" / "comparison.json", contest())
+    files.write_json(tmp_path / "c" / "comparison.json", comparison())
     for runs, out, words in (
         ([run, tmp_path / "nowhere"], None, "nowhere is not a run"),
         ([run, tmp_path / "c"], None, "is a comparison, which has a page of its own"),
@@ -146,5 +155,5 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_written(tmp_path: Pa
         ([run, run], tmp_path, "is a folder: name a file"),
     ):
         with pytest.raises(NesbsError, match=words):
-            written_reports(runs, out)
+            write_reports(runs, out)
     assert not list(tmp_path.rglob("*.html"))

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nesbs.errors import NesbsError
-from nesbs.report.contest import is_comparison, write_contest
-from nesbs.report.page import write_report
-from nesbs.report.side import write_side_by_side
+from nesbs.report.comparison_page import is_comparison, write_comparison_page
+from nesbs.report.run_page import write_report
+from nesbs.report.side_by_side import write_side_by_side
 from nesbs.runs import folder as folders
 
 SIDE_BY_SIDE = Path("nesbs-report.html")
 
 
-def written_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
+def write_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
     """Write the page of every folder, and of several runs one page more, `out`; all paths, that page last.
 
     Everything is checked before anything is written.
@@ -32,5 +32,5 @@ def written_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]
     page = out or SIDE_BY_SIDE
     if len(runs) > 1 and page.is_dir():
         raise NesbsError(f"--out {page} is a folder: name a file, such as {page / SIDE_BY_SIDE}")
-    pages = [write_contest(folder) if is_comparison(folder) else write_report(folder) for folder in runs]
+    pages = [write_comparison_page(folder) if is_comparison(folder) else write_report(folder) for folder in runs]
     return [*pages, write_side_by_side(runs, page)] if len(runs) > 1 else pages

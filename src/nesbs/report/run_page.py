@@ -10,7 +10,7 @@ from typing import Any
 from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import parse_yaml
-from nesbs.report.context import context
+from nesbs.report.run_sections import context
 from nesbs.report.templates import rendered
 
 
@@ -55,7 +55,7 @@ def render(records: Records) -> str:
         records.attacks or {},
         records.predictions or {},
     )
-    return rendered("page.html", shown)
+    return rendered("run_page.html", shown)
 
 
 def write_report(folder: Path) -> Path:

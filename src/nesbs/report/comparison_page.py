@@ -25,7 +25,7 @@ TEXT = ("method", "winner")
 
 
 @dataclass(frozen=True)
-class Contest:
+class ComparisonRecords:
     """What a comparison folder says about itself; None for a file that is not there."""
 
     recipe: Mapping[str, Any] | None = None
@@ -42,10 +42,10 @@ def is_comparison(folder: Path) -> bool:
     return begun and bool(_seeds(folder))
 
 
-def load_contest(folder: Path) -> Contest:
+def load_comparison(folder: Path) -> ComparisonRecords:
     """Read the records of a comparison folder; a broken file is a `NesbsError`, a missing one is not."""
     recipe = folder / "recipe.yaml"
-    return Contest(
+    return ComparisonRecords(
         recipe=parse_yaml(files.read_text(recipe), str(recipe)) if recipe.is_file() else None,
         comparison=_read(folder / "comparison.json"),
         curves=_read(folder / "curves.json"),
@@ -53,14 +53,14 @@ def load_contest(folder: Path) -> Contest:
     )
 
 
-def write_contest(folder: Path) -> Path:
+def write_comparison_page(folder: Path) -> Path:
     """Write `report.html` into a comparison folder from the records there, and return its path."""
     page = folder / "report.html"
-    files.write_text(page, render_contest(load_contest(folder)))
+    files.write_text(page, render_comparison_page(load_comparison(folder)))
     return page
 
 
-def render_contest(contest: Contest) -> str:
+def render_comparison_page(contest: ComparisonRecords) -> str:
     """The page as text; the same records give the same bytes."""
     record, curves = contest.comparison or {}, contest.curves or {}
     known = record or curves
@@ -92,7 +92,7 @@ def render_contest(contest: Contest) -> str:
         "changes": changes(contest.recipe or {}),
         "glossary": glossary(mapping((contest.recipe or {}).get("evaluation")).get("bins", 15), WORDS),
     }
-    return rendered("contest.html", values)
+    return rendered("comparison_page.html", values)
 
 
 def _verdicts(record: Record) -> dict[str, list[str]]:

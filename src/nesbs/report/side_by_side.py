@@ -14,12 +14,12 @@ from nesbs import files
 from nesbs.evaluation import paired, summarise
 from nesbs.records.recipe import flatten
 from nesbs.report import cells, diagrams, words
-from nesbs.report.choice import chosen_cells, used_operations
 from nesbs.report.glossary import glossary
-from nesbs.report.page import Records, load_records
 from nesbs.report.reading import Record, mapping, sequence
 from nesbs.report.recipe import differing
+from nesbs.report.run_page import Records, load_records
 from nesbs.report.scores import best_member, gain_over_best, interval_of
+from nesbs.report.selection import chosen_cells, used_operations
 from nesbs.report.templates import rendered
 
 APART = ("seed", "threads")  # settings in which repetitions of one experiment differ
@@ -53,7 +53,7 @@ def render_side_by_side(runs: Sequence[tuple[str, Records]], links: Mapping[str,
         "dead_sample": cells.dead_sample(),
         "glossary": glossary(only=WORDS),
     }
-    return rendered("runs.html", values)
+    return rendered("side_by_side.html", values)
 
 
 def _row(name: str, records: Records) -> dict[str, Any]:
