@@ -9,14 +9,13 @@ import sys
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-from toys import call
-from toys import TINY
+from toys import TINY, call
 
 from nesbs import files
 from nesbs.attacks import AttackSettings, Fgsm, attack_round
-from nesbs.runs.recipe import load_recipe
 from nesbs.report import Records, attacks_as_text, load_records, render
 from nesbs.runs.attack import attack_settings, drawn
+from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
 from nesbs.settings import keys
 

@@ -6,14 +6,13 @@ import shutil
 import numpy as np
 import pytest
 from documents import folder_of_images
-from toys import call
-from toys import TINY, tiny
+from toys import TINY, call, tiny
 
 from nesbs import files
-from nesbs.runs.recipe import load_recipe
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 from nesbs.runs.folder import about_data, with_others
+from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]

@@ -4,15 +4,14 @@ import csv
 
 import pytest
 from scipy.stats import spearmanr
-from toys import call
-from toys import tiny
+from toys import call, tiny
 
 import nesbs
 from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.posterior import standing
-from nesbs.runs.quality import measure_quality
 from nesbs.report import load_records, render
+from nesbs.runs.quality import measure_quality
 from nesbs.spaces import toy_edges
 
 

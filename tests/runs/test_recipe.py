@@ -2,9 +2,9 @@
 
 import pytest
 
+from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
 from nesbs.runs.recipe import load_recipe, recipe_names, recipe_text
-from nesbs.errors import NesbsError
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -10,13 +10,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-
 from toys import TINY, tiny
 
 import nesbs
 from nesbs import files
-from nesbs.runs.recipe import load_recipe
 from nesbs.errors import NesbsError
+from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress
 

@@ -4,11 +4,11 @@ import pytest
 
 from nesbs import files
 from nesbs.cli.commands import main
-from nesbs.runs.recipe import load_recipe, training_recipe
 from nesbs.errors import NesbsError
-from nesbs.runs.without_search import given_training
 from nesbs.report import load_records, render
+from nesbs.runs.recipe import load_recipe, training_recipe
 from nesbs.runs.run import Run
+from nesbs.runs.without_search import given_training
 from nesbs.spaces import darts, nasbench201, zoo
 
 ONE = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|skip_connect~0|none~1|nor_conv_1x1~2|"

@@ -35,10 +35,10 @@ from nesbs.attacks import (
     sanity_checks,
     sources,
 )
-from nesbs.runs.recipe import apply_changes
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
+from nesbs.runs.recipe import apply_changes
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Stage
 

@@ -6,11 +6,11 @@ import importlib.util
 
 import torch
 
-from nesbs.records.recipe import Recipe
 from nesbs.data import Dataset
 from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
 from nesbs.evaluation import gather
+from nesbs.records.recipe import Recipe
 from nesbs.samplers import check_size
 from nesbs.spaces import Space
 from nesbs.supernet import design_supernet

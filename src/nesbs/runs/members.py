@@ -14,8 +14,8 @@ from nesbs import files
 from nesbs.data import Split
 from nesbs.ensemble import MemberSettings, build_member, groups, member_training
 from nesbs.errors import NesbsError
-from nesbs.spaces import Architecture, Member, Space, sizes_of
 from nesbs.runs.stage import Stage
+from nesbs.spaces import Architecture, Member, Space, sizes_of
 from nesbs.training import side_by_side
 
 

@@ -21,11 +21,11 @@ from nesbs.ensemble import Ensemble, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
 from nesbs.posterior import standing
+from nesbs.runs.members import by_content, trained_members
 from nesbs.runs.run import Run
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
-from nesbs.runs.members import by_content, trained_members
 
 FILE = "quality.json"
 SIZES = (1, 3, 5, 7)  # of ensembles; paper, app. C.1

@@ -24,20 +24,20 @@ from typing import Any
 import torch
 
 from nesbs import files, rng
-from nesbs.runs import folder as folders
-from nesbs.runs.checks import check_recipe
-from nesbs.records.recipe import Recipe
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Selection, search
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings, gather, measure, show, to_make, to_show, units
-from nesbs.runs.folder import about_data, read_metrics, read_selection, with_others
 from nesbs.posterior import Posterior, fit_posterior
+from nesbs.records.recipe import Recipe
+from nesbs.runs import folder as folders
+from nesbs.runs.checks import check_recipe
+from nesbs.runs.folder import about_data, read_metrics, read_selection, with_others
+from nesbs.runs.members import trained_members
+from nesbs.runs.stage import RECORD, Progress, Stage, device_name, read_record
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
-from nesbs.runs.stage import RECORD, Progress, Stage, device_name, read_record
 from nesbs.supernet import Supernet, build_supernet, train_supernet
-from nesbs.runs.members import trained_members
 from nesbs.version import __version__
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nesbs import files
-from nesbs.runs import folder as folders
-from nesbs.records.recipe import Recipe
-from nesbs.runs.recipe import training_recipe
 from nesbs.errors import NesbsError
+from nesbs.records.recipe import Recipe
+from nesbs.runs import folder as folders
+from nesbs.runs.recipe import training_recipe
 from nesbs.spaces import get_space, named_architecture, zoo
 
 
