@@ -8,7 +8,7 @@ from nesbs.evaluation.mass import Mass, mass
 from nesbs.evaluation.parts import PARTS, Material, gather, measure, to_make, units
 from nesbs.evaluation.ranking import Ranking, ensembles_of, pearson, rank, spearman, spread, top_agreement, verdict
 from nesbs.evaluation.resampling import intervals
-from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, score_logits
+from nesbs.evaluation.scores import Gain, MemberScores, Scores, evaluate, lowest, score_logits
 from nesbs.evaluation.settings import EvaluationSettings
 from nesbs.evaluation.shown import disagreed, prediction_map, show, to_show
 from nesbs.evaluation.unseen import brought_to, detection
@@ -40,6 +40,7 @@ __all__ = [
     "gather",
     "intervals",
     "load_human",
+    "lowest",
     "mass",
     "measure",
     "over_images",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 from typing import Any
@@ -43,7 +44,7 @@ class Scores(MemberScores):
     @property
     def best_member(self) -> MemberScores:
         """The best member by each measure on its own: the hardest single network to beat, in hindsight."""
-        return MemberScores(**{name: min(self._of_members(name)) for name in MEASURES})
+        return MemberScores(**lowest(self.members))
 
     @property
     def mean_member(self) -> MemberScores:
@@ -73,6 +74,17 @@ class Scores(MemberScores):
 
 
 MEASURES = tuple(field.name for field in fields(MemberScores))
+
+
+def lowest(members: Iterable[Any]) -> dict[str, Any]:
+    """The lowest value among members for each measure on its own; None where no member has it.
+
+    >>> lowest([MemberScores(0.1, 0.5, 0.2, 0.1, 0.0), MemberScores(0.2, 0.4, 0.2, 0.1, 0.0)])["nll"]
+    0.4
+    """
+    members = list(members)
+    values = {name: [getattr(member, name) for member in members] for name in MEASURES}
+    return {name: min((v for v in column if v is not None), default=None) for name, column in values.items()}
 
 
 def score_log_probs(log_probs: Tensor, labels: Tensor, *, bins: int = 15) -> list[MemberScores]:

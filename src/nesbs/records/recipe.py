@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from nesbs.data import DataSettings
 from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
@@ -17,6 +19,8 @@ from nesbs.samplers import SamplerSettings
 from nesbs.settings import Settings
 from nesbs.spaces import SpaceSettings
 from nesbs.supernet import SupernetSettings
+
+RECIPE = "recipe.yaml"  # its name in a run folder
 
 
 class Recipe(Settings):
@@ -35,6 +39,21 @@ class Recipe(Settings):
     evaluation: EvaluationSettings = EvaluationSettings()
     rivals: RivalSettings = RivalSettings()
 
+    @classmethod
+    def lenient(cls, values: Mapping[str, Any]) -> Recipe:
+        """The recipe for showing it: a setting that is unknown or of another kind has its default.
+
+        >>> Recipe.lenient({"seed": 3, "space": None, "members": {"epochs": "many", "cells": 5}}).members.cells
+        5
+        """
+        kept = copy.deepcopy(dict(values))
+        while True:
+            try:
+                return cls.model_validate(kept)
+            except ValidationError as error:
+                for entry in error.errors():
+                    _remove(kept, entry["loc"])
+
     def to_yaml(self) -> str:
         """The recipe with every default written out."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -43,6 +62,16 @@ class Recipe(Settings):
         """The dotted keys in which two recipes differ."""
         mine, others = flatten(self.model_dump(mode="json")), flatten(other.model_dump(mode="json"))
         return [key for key in mine if mine[key] != others[key]]
+
+
+def _remove(values: dict[str, Any], location: tuple[int | str, ...]) -> None:
+    """Take a setting out of nested sections; a location may go on into a setting's own value."""
+    first, *rest = location or (next(iter(values)),)  # settings that do not go together: one after the other
+    inner = values.get(str(first))
+    if rest and isinstance(inner, dict):
+        _remove(inner, tuple(rest))
+    else:
+        values.pop(str(first), None)
 
 
 def parse_yaml(text: str, source: str) -> dict[str, Any]:

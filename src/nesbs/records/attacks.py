@@ -1,0 +1,139 @@
+"""Attack and defence (`attacks.json`): the ensemble and the uniform-random one under every attack."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from nesbs.records.base import (
+    Count,
+    Flag,
+    Many,
+    Matrix,
+    Named,
+    Number,
+    Numbers,
+    NumberTable,
+    Record,
+    StampedRecord,
+    Texts,
+    TextTable,
+)
+from nesbs.records.metrics import known_mean
+
+
+class CleanAccuracy(Record):
+    """Accuracies on the clean images."""
+
+    ensemble: Number | None = None
+    members: Numbers | None = None
+
+    @property
+    def member_mean(self) -> float | None:
+        """The members' mean accuracy."""
+        return known_mean(self.members or ())
+
+
+class RoundRecord(Record):
+    """One network attacked by one attack (see `nesbs.attacks.Round`)."""
+
+    source: Count | None = None  # the member attacked; None: the ensemble itself
+    attack: Number | None = None
+    defence: Number | None = None
+    members: Numbers | None = None
+    success: Number | None = None
+    l2: Number | None = None
+    linf: Number | None = None
+
+
+class DefenceRecord(Record):
+    """One attack on every member in turn, and on the ensemble itself (see `nesbs.attacks.Defence`)."""
+
+    name: str | None = None
+    images: Count | None = None
+    clean: CleanAccuracy | None = None
+    rounds: Many[RoundRecord] | None = None
+    adaptive: RoundRecord | None = None
+    attack: Number | None = None
+    attack_std: Number | None = None
+    defence: Number | None = None
+    defence_std: Number | None = None
+    meaning: str | None = None
+
+    @property
+    def success(self) -> float | None:
+        """The mean share of images, right before, that an attack on a member broke."""
+        return known_mean(tuple(one.success for one in self.rounds or ()))
+
+    @property
+    def l2(self) -> float | None:
+        """The mean over members of the median L2 norm of the change."""
+        return known_mean(tuple(one.l2 for one in self.rounds or ()))
+
+    @property
+    def transfer(self) -> Matrix:
+        """The accuracy of every member (columns) under the attack on each member (rows)."""
+        return tuple(one.members or () for one in self.rounds or ())
+
+
+class EpsilonCurve(Record):
+    """Accuracies at every ε."""
+
+    attack: Numbers | None = None
+    defence: Numbers | None = None
+    adaptive: Numbers | None = None
+
+
+class SanityCheck(Record):
+    """A check that an attack works as it should (see `nesbs.attacks.sanity`)."""
+
+    question: str | None = None
+    accuracies: NumberTable | None = None
+    passed: Flag | None = None
+
+
+class CloserLook(Record):
+    """Fewer images looked at more closely: curves over ε and sanity checks."""
+
+    images: Count | None = None
+    clean: CleanAccuracy | None = None
+    epsilons: Numbers | None = None
+    curves: Named[EpsilonCurve] | None = None  # by attack
+    sanity: Many[SanityCheck] | None = None
+
+
+class AttackPicture(Record):
+    """An image that an attack broke: PNG files in base64, and the answers to it."""
+
+    label: str | None = None
+    attacked: str | None = None
+    ensemble: str | None = None
+    largest: Number | None = None
+    clean: str | None = None
+    perturbed: str | None = None
+    difference: str | None = None
+
+
+class EnsembleAttacks(Record):
+    """One ensemble under all attacks."""
+
+    architectures: Texts | None = None
+    clean: CleanAccuracy | None = None
+    attacks: Named[DefenceRecord] | None = None
+    meaning: str | None = None
+    closer: CloserLook | None = None
+    pictures: Named[Many[AttackPicture]] | None = None
+    skipped: TextTable | None = None  # attacks that could not be made, and why
+
+
+class AttacksRecord(StampedRecord):
+    """What `nesbs attack` measured: `attacks.json`."""
+
+    FILE: ClassVar[str] = "attacks.json"
+
+    data: str | None = None
+    measured_on: str | None = None
+    seed: Count | None = None
+    settings: Named[dict[str, Any]] | None = None  # of each attack
+    skipped: TextTable | None = None
+    ensemble: EnsembleAttacks | None = None
+    uniform: EnsembleAttacks | None = None

@@ -1,0 +1,145 @@
+"""What every record has in common: frozen and typed, read with care, written whole.
+
+Built in Python, a record is checked: a value of the wrong type is an error. Read from JSON, it is lenient: a field that
+is missing, null or of another kind is None, so that a broken part does not take the rest with it. A field that this
+version does not know is kept, and written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+
+from nesbs import files
+from nesbs.records.provenance import provenance
+
+LENIENT = {"lenient": True}  # the context under which JSON is read
+T = TypeVar("T")
+
+
+def none_where_wrong(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Validate a value; where JSON is read, one of another kind is None."""
+    try:
+        return handler(value)
+    except ValidationError:
+        if info.context is not LENIENT:
+            raise
+        return None
+
+
+def _empty_where_wrong(value: Any, info: ValidationInfo) -> Any:
+    return () if info.context is LENIENT and not isinstance(value, list | tuple) else value
+
+
+def _as_text(value: Any, info: ValidationInfo) -> Any:
+    return str(value) if info.context is LENIENT else value
+
+
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict()]
+# An integer stays one, so that it is written as it was read; infinite values and NaN are no numbers.
+Number = Count | Annotated[float, Strict(), AllowInfNan(False)]
+Numbers = tuple[Annotated[Number | None, WrapValidator(none_where_wrong)], ...]  # None where one is missing
+Matrix = tuple[Annotated[Numbers, BeforeValidator(_empty_where_wrong)], ...]
+Texts = tuple[Annotated[str, BeforeValidator(_as_text)], ...]
+TextTable = dict[str, Annotated[str, BeforeValidator(_as_text)]]
+NumberTable = dict[str, Annotated[Number | None, WrapValidator(none_where_wrong)]]
+# Lists and tables of records: an entry of another kind is an empty record, so that places and names stay.
+Many = Annotated[tuple[T, ...], BeforeValidator(_empty_where_wrong)]
+Named = dict[str, T]
+
+
+class Record(BaseModel):
+    """A part of a file, or a whole one.
+
+    >>> class Oven(Record):
+    ...     degrees: Number | None = None
+    >>> Oven.from_json({"degrees": "hot", "colour": "red"})
+    Oven(degrees=None, colour='red')
+    >>> Oven(degrees=180).to_json()
+    {'degrees': 180}
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_where_no_mapping(cls, value: Any, info: ValidationInfo) -> Any:
+        return {} if info.context is LENIENT and not isinstance(value, Mapping | Record) else value
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _none_where_another_kind(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        if info.context is not LENIENT:
+            return handler(value)
+        try:
+            result = None if value is None else handler(value)
+        except ValidationError:
+            return None
+        # In lists and tables an entry of another kind is an empty one; a field is None.
+        kinds = ((Record, Mapping | Record), (tuple, list | tuple))
+        wrong = any(isinstance(result, made) and not isinstance(value, of) for made, of in kinds)
+        return None if wrong else result
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The record in plain data, read leniently; anything but a mapping is an empty record."""
+        return cls.model_validate(value, context=LENIENT)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: the fields that were set, in the order of the class, then those it does not know."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def replace(self, **values: Any) -> Self:
+        """The same record with other values, which are checked."""
+        own = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        return type(self)(**{**own, **(self.model_extra or {}), **values})
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The record in a JSON file; one that is missing or no mapping is a `NesbsError`."""
+        return cls.from_json(files.read_mapping(path))
+
+    def write(self, path: Path) -> None:
+        """Write the record as JSON, whole or not at all."""
+        files.write_json(path, self.to_json())
+
+
+class FileRecord(Record):
+    """A whole file of a run's folder, or of a comparison's."""
+
+    FILE: ClassVar[str]
+
+    @classmethod
+    def find(cls, folder: Path) -> Self | None:
+        """The record in a folder, None where the file is missing."""
+        path = folder / cls.FILE
+        return cls.read(path) if path.is_file() else None
+
+
+class StampedRecord(FileRecord):
+    """A file that says which code wrote it last."""
+
+    nesbs: str | None = None
+    commit: str | None = None
+    clean: Flag | None = None
+
+    def write(self, path: Path) -> None:
+        """Write the record as JSON with today's version and commit."""
+        earlier = {name: value for name, value in self.to_json().items() if name not in ("nesbs", "commit", "clean")}
+        files.write_json(path, {**provenance(), **earlier})

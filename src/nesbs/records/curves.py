@@ -1,0 +1,63 @@
+"""Budget curves (`curves.json`): test error against architectures judged, with the supernet's weights."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nesbs.records.base import Count, Flag, Many, Number, Numbers, Record, StampedRecord, Texts
+from nesbs.records.comparison import DifferenceRecord, SummaryRecord
+
+
+class PointOutcome(Record):
+    """The ensemble found under one seed; without a seed an entry of `seed-0/curves.json`."""
+
+    seed: Count | None = None
+    architectures: Texts | None = None  # None where the budget holds no ensemble
+    error: Number | None = None
+    nll: Number | None = None
+
+
+class PointMeans(Record):
+    """Means over seeds; None where a seed found no ensemble."""
+
+    error: SummaryRecord | None = None
+    nll: SummaryRecord | None = None
+
+
+class PointRecord(Record):
+    """One point of a curve: a method, a size of ensembles, a budget; τ and δ where they are set apart."""
+
+    method: str | None = None
+    size: Count | None = None
+    budget: Count | None = None
+    temperature: Number | None = None
+    delta: Number | None = None
+    seeds: Many[PointOutcome] | None = None
+    mean: PointMeans | None = None
+    difference: DifferenceRecord | None = None  # of the error to the reference's
+
+
+class SeedSeconds(Record):
+    """What a seed took; None for what it shares with another."""
+
+    seed: Count | None = None
+    supernet: Number | None = None
+    posterior: Number | None = None
+    points: Number | None = None
+
+
+class CurvesRecord(StampedRecord):
+    """What `nesbs curves` found: `curves.json`."""
+
+    FILE: ClassVar[str] = "curves.json"
+
+    data: str | None = None
+    space: str | None = None
+    seeds: Numbers | None = None
+    one_supernet: Flag | None = None
+    device: str | None = None
+    seconds: Many[SeedSeconds] | None = None
+    reference: str | None = None
+    sampler: str | None = None
+    search: str | None = None
+    points: Many[PointRecord] | None = None

@@ -1,0 +1,190 @@
+"""An experiment of `nesbs reproduce` (its `record.json`): what was asked, and every part's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Discriminator, Tag
+
+from nesbs.records.attacks import CleanAccuracy
+from nesbs.records.base import (
+    Count,
+    Flag,
+    Many,
+    Matrix,
+    Named,
+    Number,
+    Numbers,
+    Record,
+    StampedRecord,
+    Texts,
+    TextTable,
+)
+from nesbs.records.curves import PointRecord
+from nesbs.records.quality import RankingRecord, Truth
+
+
+class Asked(Record):
+    """The command that made the folder."""
+
+    name: str | None = None
+    scale: str | None = None
+    set: Texts | None = None
+    seed: Count | None = None
+
+
+class Epochs(Record):
+    """How long networks were trained; None where they were not."""
+
+    supernet: Count | None = None
+    members: Count | None = None
+
+
+class MethodRow(Record):
+    """A method's figures under one seed (tables 1, 2, 3, 5 and 7)."""
+
+    seed: Count | None = None
+    architectures: Texts | None = None
+    error: Number | None = None
+    top5_error: Number | None = None
+    nll: Number | None = None
+    brier: Number | None = None
+    ece: Number | None = None
+    member_error: Number | None = None
+    disagreement: Number | None = None
+    parameters: Number | None = None
+    multiply_adds: Number | None = None
+    search_seconds: Number | None = None
+    training_seconds: Number | None = None
+
+
+class AttackRow(Record):
+    """A method under one attack."""
+
+    attack: Number | None = None
+    attack_std: Number | None = None
+    defence: Number | None = None
+    defence_std: Number | None = None
+    images: Count | None = None
+    adaptive: Number | None = None
+
+
+class AttackedMethod(Record):
+    """A method under all attacks (table 4)."""
+
+    clean: CleanAccuracy | None = None
+    attacks: Named[AttackRow] | None = None
+
+
+class SingleNetworks(Record):
+    """The networks of a method, each architecture trained several times (figure 3)."""
+
+    architectures: Texts | None = None
+    which: Numbers | None = None  # the architecture of each network
+    errors: Numbers | None = None
+    points: Matrix | None = None  # of each network on the map of predictions
+
+
+class DiscrepancyRow(Record):
+    """The likeliest and the best architecture of a posterior under one seed (figure 4)."""
+
+    seed: Count | None = None
+    mode: Number | None = None
+    best: Number | None = None
+    gap: Number | None = None
+    draws: Count | None = None
+
+
+def _kind(value: Any) -> str:
+    """Which of the three kinds an entry of `methods` is."""
+    if isinstance(value, list | tuple):
+        return "rows"
+    names = value.keys() if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
+    return "attacked" if {"attacks", "clean"} & set(names) else "networks"
+
+
+MethodEntry = Annotated[
+    Annotated[tuple[MethodRow, ...], Tag("rows")]
+    | Annotated[AttackedMethod, Tag("attacked")]
+    | Annotated[SingleNetworks, Tag("networks")],
+    Discriminator(_kind),
+]
+
+
+class PartRecord(Record):
+    """A part of an experiment, in the place of one of the paper's data sets; its fields depend on the kind."""
+
+    data: str | None = None
+    train_images: Count | None = None
+    test_images: Count | None = None
+    size: Numbers | None = None  # height, width
+    space: str | None = None
+    ensemble_size: Count | None = None
+    searched_on: str | None = None
+    epochs: Epochs | None = None
+    methods: Named[MethodEntry] | None = None
+    attack: Texts | None = None  # settings of the attacks
+    truth: Truth | None = None
+    rankings: Named[Many[RankingRecord]] | None = None
+    verdict: str | None = None
+    posteriors: Named[Many[DiscrepancyRow]] | None = None
+    points: Many[PointRecord] | None = None
+    seeds: Numbers | None = None
+    plane: str | None = None  # how the map of predictions was made
+    repeats: Count | None = None
+
+    def rows(self, method: str) -> tuple[MethodRow, ...]:
+        """A method's figures, seed by seed."""
+        entry = (self.methods or {}).get(method)
+        return entry if isinstance(entry, tuple) else ()
+
+    def attacked(self, method: str) -> AttackedMethod:
+        """A method under attacks; empty where it was not attacked."""
+        entry = (self.methods or {}).get(method)
+        return entry if isinstance(entry, AttackedMethod) else AttackedMethod()
+
+    def networks(self, method: str) -> SingleNetworks:
+        """A method's single networks; empty where there are none."""
+        entry = (self.methods or {}).get(method)
+        return entry if isinstance(entry, SingleNetworks) else SingleNetworks()
+
+
+class DeltaRecord(Record):
+    """The particles of one δ (figure 2)."""
+
+    delta: Number | None = None
+    particles: Matrix | None = None  # of the first seed
+    log_density: Matrix | None = None  # (seeds, particles)
+
+
+class GaussiansRecord(Record):
+    """SVGD-RD on two Gaussians (figure 2)."""
+
+    centres: Matrix | None = None
+    variances: Numbers | None = None
+    steps: Count | None = None
+    step_size: Number | None = None
+    seeds: Numbers | None = None
+    deltas: Many[DeltaRecord] | None = None
+
+
+class ExperimentRecord(StampedRecord):
+    """What `nesbs reproduce NAME` measured, as far as it got."""
+
+    FILE: ClassVar[str] = "record.json"
+
+    left_out: TextTable | None = None  # what could not be run, and why
+    parts: Named[PartRecord] | None = None
+    asked: Asked | None = None
+    device: str | None = None
+    gaussians: GaussiansRecord | None = None
+    complete: Flag | None = None
+
+    def part(self, label: str) -> PartRecord:
+        """The part in the place of one of the paper's data sets; empty where it was not run."""
+        return (self.parts or {}).get(label) or PartRecord()
+
+    def with_part(self, label: str, **values: Any) -> ExperimentRecord:
+        """The record with more figures in one of its parts."""
+        return self.replace(parts={**(self.parts or {}), label: self.part(label).replace(**values)})

@@ -1,0 +1,85 @@
+"""Everything that a folder says about itself: that of a run, and that of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nesbs import files
+from nesbs.errors import NesbsError
+from nesbs.records.attacks import AttacksRecord
+from nesbs.records.comparison import ComparisonRecord
+from nesbs.records.curves import CurvesRecord
+from nesbs.records.metrics import MetricsRecord
+from nesbs.records.predictions import PredictionsRecord
+from nesbs.records.quality import QualityRecord
+from nesbs.records.recipe import RECIPE, Recipe, parse_yaml
+from nesbs.records.run import RunRecord
+from nesbs.records.search import PosteriorRecord, SelectionRecord
+
+
+@dataclass(frozen=True)
+class RunRecords:
+    """The records of a run folder; None for a file that is not there."""
+
+    recipe: Recipe | None = None
+    record: RunRecord | None = None
+    posterior: PosteriorRecord | None = None
+    selection: SelectionRecord | None = None
+    metrics: MetricsRecord | None = None
+    quality: QualityRecord | None = None
+    attacks: AttacksRecord | None = None
+    predictions: PredictionsRecord | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> RunRecords:
+        """The records of a folder; a broken file is a `NesbsError`, a missing one is not unless all are missing."""
+        records = cls(
+            recipe=find_recipe(folder),
+            record=RunRecord.find(folder),
+            posterior=PosteriorRecord.find(folder),
+            selection=SelectionRecord.find(folder),
+            metrics=MetricsRecord.find(folder),
+            quality=QualityRecord.find(folder),
+            attacks=AttacksRecord.find(folder),
+            predictions=PredictionsRecord.find(folder),
+        )
+        if records == cls():
+            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+        return records
+
+
+@dataclass(frozen=True)
+class ComparisonRecords:
+    """The records of a comparison folder; None for a file that is not there."""
+
+    recipe: Recipe | None = None
+    comparison: ComparisonRecord | None = None
+    curves: CurvesRecord | None = None
+    seeds: tuple[str, ...] = ()  # the run folders inside, by the number of their seed
+
+    @classmethod
+    def read(cls, folder: Path) -> ComparisonRecords:
+        """The records of a folder; a broken file is a `NesbsError`, a missing one is not."""
+        seeds = sorted((entry.name for entry in folder.glob("seed-*") if entry.is_dir()), key=lambda n: (len(n), n))
+        return cls(find_recipe(folder), ComparisonRecord.find(folder), CurvesRecord.find(folder), tuple(seeds))
+
+
+def find_recipe(folder: Path) -> Recipe | None:
+    """The recipe of a folder for showing it, None where there is none; what cannot be read has its default."""
+    path = folder / RECIPE
+    return Recipe.lenient(parse_yaml(files.read_text(path), str(path))) if path.is_file() else None
+
+
+def is_comparison(folder: Path) -> bool:
+    """Whether `nesbs compare` or `nesbs curves` made the folder, or began to.
+
+    It has their record, or it has a recipe and run folders `seed-0`, … of their own. (A run folder inside a
+    comparison may hold a `curves.json` too: the points of its own seed.)
+    """
+    if (folder / ComparisonRecord.FILE).is_file():
+        return True
+    if (folder / RECIPE).is_file() and any(folder.glob(f"seed-*/{RECIPE}")):
+        return True
+    curves = CurvesRecord.find(folder)
+    return curves is not None and curves.points is not None

@@ -1,0 +1,83 @@
+"""How good the supernet's estimates are (`quality.json`): the last answer of either kind of truth."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nesbs.records.base import Count, Flag, Many, Matrix, Named, Number, Record, StampedRecord
+
+
+class Truth(Record):
+    """Where the truth comes from: networks trained for it, or a table."""
+
+    kind: str | None = None  # `trained` or `table`
+    epochs: Count | None = None
+    images: Count | None = None
+    measured_on: Count | None = None
+    test: Flag | None = None  # whether those are test images
+    file: str | None = None
+    column: str | None = None
+
+
+class IntervalRecord(Record):
+    """A value with its 95 % interval."""
+
+    value: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+
+
+class RankingRecord(Record):
+    """How well one kind of estimate ranks ensembles of one size."""
+
+    size: Count | None = None
+    ensembles: Count | None = None
+    spearman: IntervalRecord | None = None
+    pearson: IntervalRecord | None = None
+    agreement: IntervalRecord | None = None
+    better_half: Number | None = None
+
+
+class JudgedArchitecture(Record):
+    """An architecture with its estimated and its true figures."""
+
+    architecture: str | None = None
+    estimated_loss: Number | None = None
+    estimated_error: Number | None = None
+    true_loss: Number | None = None
+    true_error: Number | None = None
+
+
+class MassRecord(Record):
+    """Where the posterior's mass lies among architectures of known accuracy (see `nesbs.evaluation.Mass`)."""
+
+    architectures: Count | None = None
+    expected: Number | None = None
+    uniform: Number | None = None
+    best: Number | None = None
+    effective: Number | None = None
+    mode_rank: Count | None = None
+    mode_accuracy: Number | None = None
+    top1: Number | None = None
+    top10: Number | None = None
+
+
+class QualityAnswer(Record):
+    """Estimates compared with one kind of truth."""
+
+    truth: Truth | None = None
+    share: Number | None = None  # k of Agreement-k
+    rankings: Named[Many[RankingRecord]] | None = None  # by the kind of estimate
+    points: Named[Matrix] | None = None  # by size: pairs (estimate, truth)
+    architectures: Many[JudgedArchitecture] | None = None
+    mass: MassRecord | None = None
+    verdict: str | None = None
+
+
+class QualityRecord(StampedRecord):
+    """What `nesbs quality` measured: `quality.json`."""
+
+    FILE: ClassVar[str] = "quality.json"
+
+    trained: QualityAnswer | None = None
+    table: QualityAnswer | None = None

@@ -1,0 +1,106 @@
+"""The run record (`record.json`): versions, machine, data, and what every stage took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from pydantic import WrapValidator
+
+from nesbs.records.base import (
+    Count,
+    Matrix,
+    Named,
+    Number,
+    Numbers,
+    NumberTable,
+    Record,
+    StampedRecord,
+    Texts,
+    none_where_wrong,
+)
+
+
+class DataRecord(Record):
+    """The data set of a run."""
+
+    name: str | None = None
+    train_images: Count | None = None
+    test_images: Count | None = None
+    search_train: Count | None = None
+    search_valid: Count | None = None
+    size: Numbers | None = None  # height, width
+    channels: Count | None = None
+    left_out: Texts | None = None  # files that could not be read as images
+    classes: Texts | None = None
+    labels: str | None = None  # a digest, to notice that images have changed
+
+
+class StageRecord(Record):
+    """What a stage took, and its notes: which ones there are depends on the stage."""
+
+    seconds: Number | None = None
+    device: str | None = None
+    peak_memory: Count | None = None  # bytes
+    channels: Numbers | None = None  # of each member
+    parameters: Annotated[Count | Numbers | None, WrapValidator(none_where_wrong)] = None  # of one network, or of each
+    multiply_adds: Numbers | None = None
+    # Of every epoch: of a supernet one list, of members one for each.
+    losses: tuple[Annotated[Number | Numbers | None, WrapValidator(none_where_wrong)], ...] | None = None
+    updates: Named[NumberTable] | None = None  # how often each operation of each edge was trained
+    entropies: Numbers | None = None  # of the posterior, after every step of every fit
+    starts: Count | None = None
+    kept: Count | None = None  # which fit, from 1
+    evidence: Number | None = None
+    delta_trace: Matrix | None = None  # pairs (δ, lowest loss among its ensembles)
+
+    @property
+    def histories(self) -> tuple[Numbers, ...]:
+        """The losses of each member, epoch by epoch; empty for one without any."""
+        return tuple(each if isinstance(each, tuple) else () for each in self.losses or ())
+
+    @property
+    def history(self) -> Numbers:
+        """The losses of the one network a stage trained, epoch by epoch."""
+        return tuple(each if isinstance(each, int | float) else None for each in self.losses or ())
+
+    @property
+    def total_parameters(self) -> int | float | None:
+        """The parameters of all networks together; None where those of one are missing."""
+        if not isinstance(self.parameters, tuple):
+            return self.parameters
+        known = [count for count in self.parameters if count is not None]
+        return sum(known) if len(known) == len(self.parameters) else None
+
+
+class RunRecord(StampedRecord):
+    """What is known about a run: `record.json`."""
+
+    FILE: ClassVar[str] = "record.json"
+
+    started: str | None = None  # a date
+    torch: str | None = None
+    python: str | None = None
+    platform: str | None = None
+    device: str | None = None
+    threads: Count | None = None
+    seed: Count | None = None
+    data: DataRecord | None = None
+    stages: Named[StageRecord] | None = None
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """The record of a folder; an empty one where there is none yet."""
+        return cls.find(folder) or cls()
+
+    def stage(self, name: str) -> StageRecord:
+        """A stage by name; an empty one where it has not run."""
+        return (self.stages or {}).get(name) or StageRecord()
+
+    def with_stage(self, name: str, stage: StageRecord) -> Self:
+        """The record with a stage's entry in its place."""
+        return self.replace(stages={**(self.stages or {}), name: stage})
+
+    def seconds(self, *names: str) -> float:
+        """The seconds of these stages together, of all where none is named."""
+        return float(sum(self.stage(name).seconds or 0.0 for name in names or self.stages or ()))

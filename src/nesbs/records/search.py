@@ -1,0 +1,71 @@
+"""The posterior and the choice as they were written (`posterior.json`, `selection.json`), for showing them.
+
+`Posterior` and `Selection` read the same files where they are used; here nothing has to be whole. Their bytes
+depend on the seed alone, so they hold no version.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nesbs.records.base import Count, FileRecord, Many, Number, Numbers, Record, Texts
+
+
+class VariableRecord(Record):
+    """One decision of the space with its probabilities."""
+
+    name: str | None = None
+    choices: Texts | None = None
+    logits: Numbers | None = None
+    probabilities: Numbers | None = None
+    activity: Number | None = None  # how probable it is that the decision plays a part
+
+
+class PosteriorRecord(FileRecord):
+    """The posterior: `posterior.json`."""
+
+    FILE: ClassVar[str] = "posterior.json"
+
+    space: str | None = None
+    temperature: Number | None = None
+    entropy: Number | None = None  # nats
+    log_size: Number | None = None  # of the space
+    variables: Many[VariableRecord] | None = None
+
+
+class ProposalRecord(Record):
+    """An ensemble that was judged."""
+
+    architectures: Texts | None = None
+    loss: Number | None = None
+    round: Count | None = None
+    delta: Number | None = None
+    duplicates: Count | None = None
+
+
+class CandidateRecord(Record):
+    """An architecture that was estimated."""
+
+    architecture: str | None = None
+    loss: Number | None = None
+
+
+class SelectionRecord(FileRecord):
+    """The chosen ensemble and every ensemble that was judged: `selection.json`."""
+
+    FILE: ClassVar[str] = "selection.json"
+
+    architectures: Texts | None = None
+    loss: Number | None = None
+    round: Count | None = None
+    delta: Number | None = None
+    sampler: str | None = None
+    duplicates: Count | None = None
+    passed_over: Numbers | None = None
+    proposals: Many[ProposalRecord] | None = None
+    candidates: Many[CandidateRecord] | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the user fixed the architectures, so that nothing was searched."""
+        return self.sampler == "given"
