@@ -31,7 +31,7 @@ from benchmarks.timing import machine
 from nesbs import files, metrics
 from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass, rank
-from nesbs.posterior import Posterior, PosteriorSettings, Standing, fit_posterior, standing
+from nesbs.posterior import Posterior, PosteriorSettings, ReferenceRanks, fit_posterior, reference_ranks
 from nesbs.runs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
@@ -135,13 +135,13 @@ def estimates(
     return {kind: np.array(values) for kind, values in found.items()}
 
 
-def standings(
-    found: dict[str, np.ndarray], stands: Standing, judge: Judge, architectures: Sequence[Architecture]
+def by_ranks(
+    found: dict[str, np.ndarray], ranks: ReferenceRanks, judge: Judge, architectures: Sequence[Architecture]
 ) -> dict[str, np.ndarray]:
     """What untrained networks judge them by, and both together as the posterior has it; `judge` makes estimates."""
-    others = judge(stands.reference)
-    both = stands.of(torch.tensor(-found["loss"]), torch.tensor(-others["loss"]), architectures)
-    return {"untrained": -stands.untrained(architectures).double().numpy(), "standing": -both.double().numpy()}
+    others = judge(ranks.reference)
+    both = ranks.of(torch.tensor(-found["loss"]), torch.tensor(-others["loss"]), architectures)
+    return {"untrained": -ranks.untrained(architectures).double().numpy(), "standing": -both.double().numpy()}
 
 
 def averaged(data: Dataset, *, seed: int, average: int, **settings: Any) -> Supernet:
@@ -281,23 +281,25 @@ def measure(
         return estimates(supernet, data, some, batch=batch, others=others)
 
     found = judge(architectures, batches)
-    stands, seconds = None, 0.0
+    ranks, seconds = None, 0.0
     if "standing" in evidences:
         started = time.perf_counter()
         size = (1, 4) if toy else (None, None)
-        stands = standing(nasbench201(), data.search_valid, PosteriorSettings.of(compared), seed=seed, members=size)
-        assert stands is not None
+        ranks = reference_ranks(
+            nasbench201(), data.search_valid, PosteriorSettings.of(compared), seed=seed, members=size
+        )
+        assert ranks is not None
         seconds = time.perf_counter() - started
-        found |= standings(found, stands, judge, architectures)
+        found |= by_ranks(found, ranks, judge, architectures)
     singles = [(place,) for place in range(len(architectures))]
     truth = 1 - accuracies / 100
     posteriors = {}
     for estimator, noise, evidence in itertools.product(estimators, noises, evidences):
-        by = stands if evidence == "standing" else None
+        by = ranks if evidence == "standing" else None
         how = {"estimator": estimator, "noise": noise, **fitted, **(compared if by else {})}
         called = [estimator, *([f"noise {noise:g}"] if noise else []), *([evidence] if by else [])]
         started = time.perf_counter()
-        posterior = fit_posterior(supernet, data.search_valid, seed=seed, stands=by, **how)
+        posterior = fit_posterior(supernet, data.search_valid, seed=seed, ranks=by, **how)
         posteriors[", ".join(called)] = {
             "seconds": time.perf_counter() - started + (seconds if by else 0),  # with the reference's, made before
             **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),

@@ -112,7 +112,7 @@ def test_search_keeps_the_best_round(sampler, supernet, mini):
     posterior = Posterior(toy_edges())
     heard = []
     arguments = {"size": 2, "rounds": 4, "sampler": sampler}
-    choice = search(supernet, posterior, mini.search_valid, seed=0, on_estimate=lambda *h: heard.append(h), **arguments)
+    choice = search(supernet, posterior, mini.search_valid, seed=0, on_progress=lambda *h: heard.append(h), **arguments)
     again = search(supernet, posterior, mini.search_valid, seed=0, **arguments)
     other = search(supernet, posterior, mini.search_valid, seed=1, **arguments)
     assert choice == again

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from nesbs import metrics
 from nesbs.errors import NesbsError
-from nesbs.posterior import Evidence, Posterior, PosteriorSettings, Standing, fit, fit_posterior, standing
-from nesbs.posterior.evidence import beaten
+from nesbs.posterior import Evidence, Posterior, PosteriorSettings, ReferenceRanks, fit, fit_posterior, reference_ranks
+from nesbs.posterior.evidence import share_below
 from nesbs.spaces import toy_edges
 from nesbs.supernet import Untrained, train_supernet
 
@@ -31,15 +31,15 @@ def test_shares_are_those_of_the_sorted_reference():
     others = torch.rand(100, generator=torch.Generator().manual_seed(0))
     values = torch.rand(1000, generator=torch.Generator().manual_seed(1))
     counted = (values[:, None] > others).float().mean(-1)
-    assert (beaten(values, others) - counted).abs().max() <= 1.01 * 0.5 / 100  # half a place, however they lie
-    assert torch.equal(beaten(values, others).argsort()[10:-10], values.argsort()[10:-10])  # between the extremes
-    assert beaten(torch.tensor([-9.0, 9.0]), others).tolist() == pytest.approx([0.005, 0.995])
-    assert beaten(torch.tensor([1.0]), torch.ones(5)).isfinite().all()  # all the same
+    assert (share_below(values, others) - counted).abs().max() <= 1.01 * 0.5 / 100  # half a place, however they lie
+    assert torch.equal(share_below(values, others).argsort()[10:-10], values.argsort()[10:-10])  # between the extremes
+    assert share_below(torch.tensor([-9.0, 9.0]), others).tolist() == pytest.approx([0.005, 0.995])
+    assert share_below(torch.tensor([1.0]), torch.ones(5)).isfinite().all()  # all the same
 
 
 def slopes(values, others):
     values = values.clone().requires_grad_()
-    beaten(values, others).sum().backward()
+    share_below(values, others).sum().backward()
     return values.grad
 
 
@@ -58,7 +58,7 @@ def test_no_slope_is_steep_where_others_are_the_same():
         assert 0 < float(slopes(torch.tensor([1.0]), others)) < 10
         assert float(slopes(others[:50], others).max()) < 10
     assert float(slopes(torch.tensor([1.0]), torch.ones(40))) == 0
-    assert beaten(torch.tensor([1.0]), torch.tensor([1.0, 1.0, 2.0, 3.0])).tolist() == [0.125]
+    assert share_below(torch.tensor([1.0]), torch.tensor([1.0, 1.0, 2.0, 3.0])).tolist() == [0.125]
 
 
 def test_without_a_reference_the_evidence_is_the_log_likelihood(supernet, mini):
@@ -76,12 +76,12 @@ def test_with_a_reference_it_is_a_share_by_likelihood_and_one_by_untrained_netwo
     known = Known({one: float(place) for place, one in enumerate(everything)})
     settings = PosteriorSettings(batch_size=30, steps=5, reference=8, untrained=2)
     reference = everything[::3]
-    stands = Standing(reference, known, 2.0)
-    evidence = Evidence(supernet, mini.search_valid, settings, seed=3, stands=stands)
+    ranks = ReferenceRanks(reference, known, 2.0)
+    evidence = Evidence(supernet, mini.search_valid, settings, seed=3, ranks=ranks)
     plain = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5), seed=3)
     drawn = everything[4:9]
-    likelihood = beaten(plain.of(drawn, 1), plain.of(reference, 1))
-    untrained = beaten(known.scores(drawn), known.scores(reference))
+    likelihood = share_below(plain.of(drawn, 1), plain.of(reference, 1))
+    untrained = share_below(known.scores(drawn), known.scores(reference))
     assert evidence.of(drawn, 1).tolist() == pytest.approx((likelihood + 2 * untrained).tolist(), abs=1e-6)
     assert evidence.of_untrained(drawn, 1).tolist() == pytest.approx((2 * untrained).tolist())
     again = len(mini.search_valid) // 30 + 1  # the batches come again, so that a reference is estimated once on each
@@ -90,31 +90,31 @@ def test_with_a_reference_it_is_a_share_by_likelihood_and_one_by_untrained_netwo
     assert float(evidence.of_mixture(gates, 1).detach()) == pytest.approx(float(likelihood[-1]), abs=1e-4)
 
 
-def test_settings_and_standing_go_together(supernet, mini):
-    stands = standing(toy_edges(), mini.search_valid, PosteriorSettings(reference=4), seed=0)
-    for given, settings in ((stands, PosteriorSettings()), (None, PosteriorSettings(reference=4))):
+def test_settings_and_ranks_go_together(supernet, mini):
+    ranks = reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(reference=4), seed=0)
+    for given, settings in ((ranks, PosteriorSettings()), (None, PosteriorSettings(reference=4))):
         with pytest.raises(NesbsError, match="exactly where posterior.reference is above 0"):
-            Evidence(supernet, mini.search_valid, settings, stands=given)
+            Evidence(supernet, mini.search_valid, settings, ranks=given)
 
 
 def test_a_small_space_is_looked_at_ahead_on_a_gpu_alone():
     known = Known(dict.fromkeys(toy_edges(), 0.0))
-    stands, asked = Standing(list(toy_edges())[:3], known, 1.0), []
+    ranks, asked = ReferenceRanks(list(toy_edges())[:3], known, 1.0), []
     known.scores = lambda architectures, heard=None: asked.append(len(architectures))
-    stands.look_ahead()
+    ranks.score_ahead()
     assert asked == []
     known.device = torch.device("cuda")
-    stands.look_ahead()
+    ranks.score_ahead()
     assert asked == [27]
 
 
 def test_the_reference_is_as_large_as_asked_for_and_the_seeds_own(mini):
     settings = PosteriorSettings(reference=12)
-    one, same, other = (standing(toy_edges(), mini.search_valid, settings, seed=seed) for seed in (0, 0, 1))
+    one, same, other = (reference_ranks(toy_edges(), mini.search_valid, settings, seed=seed) for seed in (0, 0, 1))
     assert len(one.reference) == 12
     assert one.reference == same.reference != other.reference
     assert not one.untrained(one.reference).any()  # whose weight is 0
-    assert standing(toy_edges(), mini.search_valid, PosteriorSettings(), seed=0) is None
+    assert reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(), seed=0) is None
 
 
 @pytest.mark.parametrize("estimator", ["leave-one-out", "straight-through"])
@@ -148,7 +148,7 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
     monkeypatch.setattr(fit, "fit_elbo", lambda *_, **__: next(fits))
     kept = []
     settings = {"starts": 2, "steps": 5, "batch_size": 30, "evidence": evidence}
-    found = fit_posterior(supernet, mini.search_valid, on_kept=kept.append, **settings)
+    found = fit_posterior(supernet, mini.search_valid, on_best_start=kept.append, **settings)
     assert found.mode() == best.mode()
     assert kept == [0 if best_first else 1]
     assert next(fits, None) is None  # both were made
@@ -157,7 +157,7 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
 def test_steps_are_counted_over_all_starts(supernet, mini):
     heard, looked = [], []
     settings = {"starts": 3, "steps": 2, "batch_size": 30, "reference": 4, "untrained": 1.0}
-    hears = {"on_step": lambda *h: heard.append(h[0]), "on_look": lambda *h: looked.append(h)}
+    hears = {"on_step": lambda *h: heard.append(h[0]), "on_untrained": lambda *h: looked.append(h)}
     fit_posterior(supernet, mini.search_valid, members=(1, 2), **hears, **settings)
     assert heard == [1, 2, 3, 4, 5, 6]
     different = looked[0][1]  # of the reference's four

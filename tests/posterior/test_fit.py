@@ -147,9 +147,7 @@ def test_the_fitted_posterior_is_the_exact_one_for_an_additive_score(evidence):
     posterior = fit_elbo(
         space,
         leave_one_out(log_likelihood, 8),
-        evidence=evidence,
-        steps=1500,
-        learning_rate=0.05,
+        PosteriorSettings(evidence=evidence, steps=1500, learning_rate=0.05),
         generator=torch.Generator().manual_seed(0),
     )
     assert (posterior.log_probabilities().exp() - (evidence * table).softmax(-1)).abs().max() < 0.02
@@ -164,10 +162,7 @@ def test_evidence_is_found_that_gives_the_entropy_asked_for(share, scale):
     posterior = fit_elbo(
         space,
         leave_one_out(lambda drawn, step: scale * log_likelihood(drawn, step), 8),
-        evidence=None,
-        entropy=share,
-        steps=1500,
-        learning_rate=0.05,
+        PosteriorSettings(evidence="auto", entropy=share, steps=1500, learning_rate=0.05),
         generator=torch.Generator().manual_seed(0),
         on_step=lambda *now: heard.append(now),
     )
@@ -192,9 +187,7 @@ def test_straight_through_finds_the_best_of_an_additive_score():
     posterior = fit_elbo(
         space,
         straight_through(lambda gates, step: (gates[0] * table).sum()),
-        evidence=20.0,
-        steps=800,
-        learning_rate=0.05,
+        PosteriorSettings(evidence=20.0, steps=800, learning_rate=0.05),
         generator=torch.Generator().manual_seed(0),
     )
     best = max(space, key=lambda architecture: float(log_likelihood([architecture], 0)))
@@ -213,9 +206,7 @@ def test_a_planted_best_becomes_the_mode():
     posterior = fit_elbo(
         space,
         leave_one_out(agreement, 8),
-        evidence=50,
-        steps=600,
-        learning_rate=0.05,
+        PosteriorSettings(evidence=50, steps=600, learning_rate=0.05),
         generator=torch.Generator().manual_seed(0),
     )
     assert posterior.mode() == best
@@ -227,10 +218,7 @@ def test_weight_decay_pulls_towards_uniform():
         fit_elbo(
             space,
             leave_one_out(additive(space)[0], 8),
-            evidence=20,
-            steps=300,
-            learning_rate=0.05,
-            weight_decay=decay,
+            PosteriorSettings(evidence=20, steps=300, learning_rate=0.05, weight_decay=decay),
             generator=torch.Generator().manual_seed(0),
         ).entropy()
         for decay in (0.0, 1.0)
@@ -243,9 +231,7 @@ def test_a_likelihood_that_is_not_a_number_is_an_error():
         fit_elbo(
             toy_edges(),
             leave_one_out(lambda architectures, step: torch.full((len(architectures),), torch.nan), 2),
-            evidence=1,
-            steps=2,
-            learning_rate=0.1,
+            PosteriorSettings(evidence=1, steps=2, learning_rate=0.1),
             generator=torch.Generator(),
         )
     with pytest.raises(NesbsError, match="two architectures or more"):

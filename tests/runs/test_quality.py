@@ -9,7 +9,7 @@ from toys import call, tiny
 import nesbs
 from nesbs import files
 from nesbs.errors import NesbsError
-from nesbs.posterior import standing
+from nesbs.posterior import reference_ranks
 from nesbs.report import load_records, render
 from nesbs.runs.quality import measure_quality
 from nesbs.spaces import toy_edges
@@ -106,12 +106,12 @@ def test_with_a_reference_the_standing_is_ranked_too(tmp_path):
         )
     [found] = measure_quality(work, table=str(table), column="accuracy")["rankings"]["evidence"]
     size = (work.recipe.members.cells, work.recipe.members.channels)
-    stands = standing(toy_edges(), work.data.search_valid, settings, seed=work.recipe.seed, members=size)
+    ranks = reference_ranks(toy_edges(), work.data.search_valid, settings, seed=work.recipe.seed, members=size)
     estimator = nesbs.Estimator(work.supernet(), work.data.search_valid, batch_size=work.recipe.search.batch_size)
     likely, others = (
-        -nesbs.metrics.nll(estimator.log_probs(some), estimator.split.labels) for some in (everything, stands.reference)
+        -nesbs.metrics.nll(estimator.log_probs(some), estimator.split.labels) for some in (everything, ranks.reference)
     )
-    expected = spearmanr(stands.of(likely, others, everything), range(27)).statistic
+    expected = spearmanr(ranks.of(likely, others, everything), range(27)).statistic
     assert found["spearman"]["value"] == pytest.approx(expected)
     trained = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1, 2))
     assert [one["size"] for one in trained["rankings"]["evidence"]] == [1, 2]

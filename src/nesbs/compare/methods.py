@@ -227,7 +227,7 @@ def _nes_re(contest: Contest, score: Score) -> Selection:
 
 def _one_shot(method: str) -> Callable[[Contest], Selection]:
     """A method that finds one architecture by a supernet of its own."""
-    return lambda contest: replace(Selection.given((one_shot(contest.run, method),)), sampler=method)
+    return lambda contest: replace(Selection.fixed((one_shot(contest.run, method),)), sampler=method)
 
 
 def _nesbs(contest: Contest) -> Selection:
@@ -251,7 +251,7 @@ def _sampled(contest: Contest, method: str, sampler: Sampler) -> Selection:
             sampler=sampler,
             combine=run.recipe.ensemble.combine,
             seed=run.recipe.seed,
-            on_estimate=heard,
+            on_progress=heard,
             **{**run.recipe.search.model_dump(), "tune": "grid", "rounds": rounds},
         )
 
@@ -275,8 +275,8 @@ METHODS: dict[str, Callable[[Contest], Selection]] = {
     "nes-rs": _judging("nes-rs", lambda contest, score: nes_rs(contest.candidates, contest.size, score)),
     "nes-re": _judging("nes-re", _nes_re),
     "deep": lambda contest: deep(contest.one(), contest.size),
-    "mc-droppath": lambda contest: Selection.given((contest.one(),)),
-    "snapshot": lambda contest: Selection.given((contest.one(),)),
+    "mc-droppath": lambda contest: Selection.fixed((contest.one(),)),
+    "snapshot": lambda contest: Selection.fixed((contest.one(),)),
     "single-best": _judging("single-best", lambda contest, score: single_best(contest.candidates, score)),
     **{name: _one_shot(name) for name in ONE_SHOT},
 }

@@ -118,15 +118,15 @@ class Dataset:
     @cached_property
     def search_train(self) -> Split:
         """The part of the training images the supernet learns from."""
-        return self.train.subset(self._parts[0])
+        return self.train.subset(self._search_split[0])
 
     @cached_property
     def search_valid(self) -> Split:
         """The part of the training images held out from the supernet."""
-        return self.train.subset(self._parts[1])
+        return self.train.subset(self._search_split[1])
 
     @cached_property
-    def _parts(self) -> tuple[Tensor, Tensor]:
+    def _search_split(self) -> tuple[Tensor, Tensor]:
         parts = stratified(self.train.labels, self.valid_fraction, seed=self.split_seed)
         if min(map(len, parts)) < 2:
             raise NesbsError(
@@ -135,9 +135,9 @@ class Dataset:
             )
         return parts
 
-    def check_parts(self) -> None:
+    def check_search_split(self) -> None:
         """Raise where there are too few training images to hold some out."""
-        _ = self._parts
+        _ = self._search_split
 
     def to(self, device: torch.device | str) -> Dataset:
         """The same data set on another device."""

@@ -158,7 +158,7 @@ def search(
     sampler: Sampler | None = None,
     combine: Combine = "probabilities",
     seed: int = 0,
-    on_estimate: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
     **settings: object,
 ) -> Selection:
     """Choose an ensemble of `size` architectures (Algorithm 1, lines 4 to 8).
@@ -166,7 +166,7 @@ def search(
     `sampler` is `SvgdRd(delta=…)` (δ = 0.5 when none is given), `MonteCarlo()` or `Uniform()`; members'
     predictions are averaged after the softmax, or with `combine="logits"` before it. The other settings are
     those of the recipe's section `search`: `rounds`, `method`, `duplicates`, `batch_size`.
-    `tune="bayesian"` optimises δ instead of taking the sampler's. `on_estimate` hears how many of the
+    `tune="bayesian"` optimises δ instead of taking the sampler's. `on_progress` is told how many of the
     candidates have been estimated (of the values of δ, when it is tuned).
 
     >>> from nesbs.data import load_dataset
@@ -196,11 +196,11 @@ def search(
         )
 
     if chosen.tune == "bayesian":
-        proposals, tried = _tuned(sampler, ask, score, chosen, seed, on_estimate)
+        proposals, tried = _tuned(sampler, ask, score, chosen, seed, on_progress)
     else:
         proposals, tried = ask(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
     candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
-    alone = losses_alone(candidates, score, None if chosen.tune == "bayesian" else on_estimate)
+    alone = losses_alone(candidates, score, None if chosen.tune == "bayesian" else on_progress)
     members, loss, proposal, losses = decide(proposals, score, chosen.method)
     return Selection(
         members,

@@ -28,7 +28,7 @@ class EnsembleSettings(Settings):
     architectures: tuple[str, ...] | None = Field(
         None,
         min_length=1,
-        description="given instead of searched: names from the zoo or texts; one is trained size times",
+        description="fixed instead of searched: names from the zoo or texts; one is trained size times",
     )
     combine: Literal["probabilities", "logits"] = Field("probabilities", description="what is averaged")
 
@@ -38,8 +38,8 @@ class EnsembleSettings(Settings):
             raise ValueError(f"one architecture, or as many as size ({self.size})")
         return self
 
-    def given(self, space: Space) -> tuple[Architecture, ...] | None:
-        """The architectures that were given, `size` of them; None where they are to be searched."""
+    def fixed(self, space: Space) -> tuple[Architecture, ...] | None:
+        """The architectures that the user fixed, `size` of them; None where they are to be searched."""
         if self.architectures is None:
             return None
         named = tuple(named_architecture(space, text) for text in self.architectures)

@@ -15,7 +15,7 @@ class Selection:
     """The chosen ensemble, and every ensemble that was judged with its estimated validation loss.
 
     `round` and `delta` say where the choice came from; both are None for a forward selection. Architectures
-    that were given instead of searched have no loss.
+    that the user fixed have no loss.
     """
 
     architectures: tuple[Architecture, ...]
@@ -28,8 +28,8 @@ class Selection:
     passed_over: tuple[float, ...] = ()  # values of δ at which no ensemble without duplicates was found
 
     @classmethod
-    def given(cls, architectures: tuple[Architecture, ...]) -> Selection:
-        """Architectures that nobody had to search."""
+    def fixed(cls, architectures: tuple[Architecture, ...]) -> Selection:
+        """A selection of architectures that the user fixed: nothing was searched."""
         return cls(architectures, None, None, None, "given", (), ())
 
     @property

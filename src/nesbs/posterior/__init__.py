@@ -1,7 +1,7 @@
 """p_α(A): log_prob, sample, entropy; fitting it to the evidence."""
 
 from nesbs.posterior.categorical import Posterior
-from nesbs.posterior.evidence import Evidence, Standing, standing
+from nesbs.posterior.evidence import Evidence, ReferenceRanks, reference_ranks
 from nesbs.posterior.fit import fit_elbo, fit_posterior, leave_one_out, straight_through
 from nesbs.posterior.settings import PosteriorSettings
 
@@ -9,10 +9,10 @@ __all__ = [
     "Evidence",
     "Posterior",
     "PosteriorSettings",
-    "Standing",
+    "ReferenceRanks",
     "fit_elbo",
     "fit_posterior",
     "leave_one_out",
-    "standing",
+    "reference_ranks",
     "straight_through",
 ]

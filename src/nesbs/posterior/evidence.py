@@ -1,9 +1,9 @@
 """The evidence for architectures: what the posterior is fitted to, on the batch of a step.
 
-In the paper it is the log-likelihood of held-out images under the supernet's weights. A shallow supernet ranks, but
-does not see what depth does to an architecture; its untrained network, as deep as a member, does (`Untrained`). Two
-measures with units of their own are added as shares: how many of some random architectures each of them lets an
-architecture beat.
+The paper's evidence is the log-likelihood of held-out images under the supernet's weights. Ours, not the paper's, are
+rank shares: the share of some random reference architectures that score lower (`ReferenceRanks`). As shares, two
+measures with units of their own can be added: the log-likelihood, and the score of an untrained network as deep as a
+member (`Untrained`), which sees what depth does to an architecture where a shallow supernet does not.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet, Untrained, predictor
 
-SMALL = 20_000  # architectures: a space whose untrained networks are all looked at ahead, on a GPU
+SMALL = 20_000  # architectures: on a GPU the untrained networks of a space up to this size are all scored ahead
+OnProgress = Callable[[int, int], None]  # how many are done, how many there are
 
 
 class Evidence:
-    """What speaks for architectures on the batches of held-out images, `settings.batch_size` a step."""
+    """The evidence for architectures on batches of held-out images, `settings.batch_size` a step."""
 
     def __init__(
         self,
@@ -33,12 +34,12 @@ class Evidence:
         settings: PosteriorSettings,
         *,
         seed: int = 0,
-        stands: Standing | None = None,
+        ranks: ReferenceRanks | None = None,
     ) -> None:
-        """`stands` holds the reference that the settings ask for (`standing`)."""
-        if (stands is None) != (settings.reference == 0):
-            raise NesbsError("evidence goes with a standing exactly where posterior.reference is above 0")
-        self._supernet, self._split, self._settings = supernet, split, settings
+        """`ranks` holds the reference that the settings ask for (`reference_ranks`)."""
+        if (ranks is None) != (settings.reference == 0):
+            raise NesbsError("evidence needs reference ranks exactly where posterior.reference is above 0")
+        self._supernet, self._split, self._settings, self._ranks = supernet, split, settings, ranks
         size = min(settings.batch_size, len(split))
         random = rng.generator(seed, "posterior", "batches")
         # A reference is estimated on every batch, so with one the batches come again; else none is like another.
@@ -46,27 +47,27 @@ class Evidence:
         order = torch.cat([torch.randperm(len(split), generator=random) for _ in range(rounds)]).to(split.device)
         self._batches = [batch for batch in order.split(size) if len(batch) == size]
         self._predict = predictor(supernet, split)
-        self._standing = stands
-        self._others: dict[int, Tensor] = {}
+        self._reference_values: dict[int, Tensor] = {}  # by batch
 
     def of(self, architectures: Sequence[Architecture], step: int) -> Tensor:
         """The evidence for each of several architectures, (architectures,)."""
-        found = self._log_likelihood(architectures, step)
-        if self._standing is None:
-            return found
-        return self._standing.of(found, self._reference(step), architectures)
+        values = self._log_likelihood(architectures, step)
+        return values if self._ranks is None else self._ranks.of(values, self._reference(step), architectures)
 
     def of_untrained(self, architectures: Sequence[Architecture], step: int) -> Tensor:
-        """The part of it that untrained networks give, whatever the step, (architectures,)."""
-        assert self._standing is not None
-        return self._standing.untrained(architectures)
+        """The part of the evidence that untrained networks give, whatever the step, (architectures,).
+
+        Ours, not the paper's.
+        """
+        assert self._ranks is not None
+        return self._ranks.untrained(architectures)
 
     def of_mixture(self, gates: Tensor, step: int) -> Tensor:
         """The other part, for a mixture weighted by gates (kinds, edges, operations): a differentiable scalar."""
         images, labels = self._batch(step)
         logits = self._supernet.mixture(images, gates.to(self._split.device))
-        found = -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).float().cpu()
-        return found if self._standing is None else beaten(found, self._reference(step))
+        value = -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).float().cpu()
+        return value if self._ranks is None else share_below(value, self._reference(step))
 
     def _batch(self, step: int) -> tuple[Tensor, Tensor]:
         index = self._batches[step % len(self._batches)]
@@ -80,87 +81,87 @@ class Evidence:
 
     def _reference(self, step: int) -> Tensor:
         """The log-likelihoods of the reference on the batch of a step, computed once."""
-        assert self._standing is not None
-        place, others, size = step % len(self._batches), self._standing.reference, self._settings.architectures
-        if place not in self._others:
-            parts = [self._log_likelihood(others[i : i + size], step) for i in range(0, len(others), size)]
-            self._others[place] = torch.cat(parts)
-        return self._others[place]
+        assert self._ranks is not None
+        batch, reference, size = step % len(self._batches), self._ranks.reference, self._settings.architectures
+        if batch not in self._reference_values:
+            parts = [self._log_likelihood(reference[i : i + size], step) for i in range(0, len(reference), size)]
+            self._reference_values[batch] = torch.cat(parts)
+        return self._reference_values[batch]
 
 
-class Standing:
-    """Where architectures stand among a reference of random ones."""
+class ReferenceRanks:
+    """Rank shares of architectures among a reference of random ones. Ours, not the paper's."""
 
     def __init__(
         self,
         reference: Sequence[Architecture],
         untrained: Untrained | None,
         weight: float,
-        heard: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
-        """Without `untrained` an architecture stands where its log-likelihood does; `heard` is `Untrained.scores`'s."""
+        """Without `untrained` the log-likelihood alone decides the rank; `on_progress` counts untrained networks."""
         self.reference = reference
         self.weight = weight
         self._untrained = untrained
         if untrained is not None:
-            self._others = untrained.scores(reference, heard)
+            self._untrained_reference = untrained.scores(reference, on_progress)
 
-    def look_ahead(self, heard: Callable[[int, int], None] | None = None) -> None:
+    def score_ahead(self, on_progress: OnProgress | None = None) -> None:
         """Score all of a small space on a GPU, where many at a time cost little more than one."""
         untrained = self._untrained
         if untrained is not None and untrained.device.type == "cuda" and len(untrained.space) <= SMALL:
-            untrained.scores(list(untrained.space), heard)
+            untrained.scores(list(untrained.space), on_progress)
 
     def untrained(self, architectures: Sequence[Architecture]) -> Tensor:
-        """The weighted share of the reference that untrained networks let each beat, (architectures,)."""
+        """The weighted share of the reference whose untrained networks score lower, (architectures,)."""
         if self._untrained is None:
             return torch.zeros(len(architectures))
-        return self.weight * beaten(self._untrained.scores(architectures), self._others)
+        return self.weight * share_below(self._untrained.scores(architectures), self._untrained_reference)
 
-    def of(self, values: Tensor, others: Tensor, architectures: Sequence[Architecture]) -> Tensor:
-        """The evidence of architectures with log-likelihoods `values`, the reference having `others`."""
-        return beaten(values, others) + self.untrained(architectures)
+    def of(self, values: Tensor, reference: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """The evidence for architectures whose log-likelihoods are `values`, those of the reference `reference`."""
+        return share_below(values, reference) + self.untrained(architectures)
 
 
-def standing(
+def reference_ranks(
     space: Space,
     split: Split,
     settings: PosteriorSettings,
     *,
     seed: int,
     members: tuple[int | None, int | None] = (None, None),
-    heard: Callable[[int, int], None] | None = None,
-) -> Standing | None:
-    """The reference that the settings ask for, None where they ask for none.
+    on_progress: OnProgress | None = None,
+) -> ReferenceRanks | None:
+    """Draw and score the reference that the settings ask for; None where they ask for none.
 
-    `members` are their cells and channels; `heard` learns how many untrained networks have been looked at.
+    `members` are the members' cells and channels; `on_progress` counts untrained networks. Ours, not the paper's.
     """
     if not settings.reference:
         return None
     reference = space.sample(settings.reference, generator=rng.generator(seed, "posterior", "reference"))
     cells, channels = members
     deep = Untrained(space, split, cells=cells, channels=channels, seed=seed) if settings.untrained > 0 else None
-    return Standing(reference, deep, settings.untrained, heard)
+    return ReferenceRanks(reference, deep, settings.untrained, on_progress)
 
 
-def beaten(values: Tensor, others: Tensor) -> Tensor:
-    """The share of `others` (number,) that lie below each of `values` (…); between two of them in proportion.
+def share_below(values: Tensor, reference: Tensor) -> Tensor:
+    """The share of `reference` (number,) that lies below each of `values` (…); between two of them in proportion.
 
-    Its gradient is the density of the others around a value, over a tenth of them: between two that lie close together
-    the share itself is as good as a step.
+    Its gradient is the density of the reference around a value, taken over a tenth of the reference: between two that
+    lie close together the share itself is as good as a step. Ours, not the paper's.
 
-    >>> beaten(torch.tensor([0.0, 1.5, 2.0, 9.0]), torch.tensor([3.0, 1.0, 2.0]))
+    >>> share_below(torch.tensor([0.0, 1.5, 2.0, 9.0]), torch.tensor([3.0, 1.0, 2.0]))
     tensor([0.1667, 0.3333, 0.5000, 0.8333])
     """
-    ordered, found, last = others.sort().values.to(values), values.detach().contiguous(), len(others) - 1
-    above = torch.searchsorted(ordered, found).clamp(1, last)
+    ordered, value, last = reference.sort().values.to(values), values.detach().contiguous(), len(reference) - 1
+    above = torch.searchsorted(ordered, value).clamp(1, last)
     low, high = ordered[above - 1], ordered[above]
-    between = torch.where(high > low, (found - low) / (high - low), (found > low).to(found)).clamp(0, 1)
+    between = torch.where(high > low, (value - low) / (high - low), (value > low).to(value)).clamp(0, 1)
     share = (above - 0.5 + between) / len(ordered)
     if not values.requires_grad:
         return share
     first, end = (above - 1 - last // 20).clamp_min(0), (above + last // 20).clamp_max(last)
     width = ordered[end] - ordered[first]
-    inside = (width > 0) & (found >= ordered[0]) & (found <= ordered[-1])
+    inside = (width > 0) & (value >= ordered[0]) & (value <= ordered[-1])
     slope = torch.where(inside, (end - first) / len(ordered) / torch.where(inside, width, 1), 0)
-    return share + (values - found) * slope
+    return share + (values - value) * slope

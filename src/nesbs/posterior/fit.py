@@ -2,19 +2,23 @@
 
     max_α  E_{A∼p_α}[log p(D|A)] − KL[p_α ‖ uniform]
 
-log p(D|A) is a mean over observations that counts as `evidence` of them; dividing by it, the objective
-here is the mean log-likelihood (or another `Evidence`) minus KL / evidence. Where `evidence` is to be found, it
-is the multiplier of a constraint: of all posteriors with a given entropy the one with the highest expected
-log-likelihood, so that the posterior is neither flat nor a point whatever the scale of the losses. An estimator
-turns a log-likelihood into a surrogate whose gradient is (or approximates) that of the expectation; the KL's
-gradient is exact. Independent decisions have several best answers next to each other, and draws decide which one a
-fit climbs; of several `starts` the best is kept.
+log p(D|A) is a mean over observations that counts as `evidence` of them; dividing by it, the objective here is the
+mean log-likelihood (or another `Evidence`) minus KL / evidence. An estimator turns a log-likelihood into a surrogate
+whose gradient is (or approximates) that of the expectation; the KL's gradient is exact. Straight-through is the
+paper's estimator.
+
+Ours, not the paper's: leave-one-out; `evidence="auto"`, the multiplier of a constraint (of all posteriors with a
+given entropy the one with the highest expected log-likelihood), so that the posterior is neither flat nor a point
+whatever the scale of the losses; and several `starts`, of which the best is kept, since independent decisions have
+several best answers next to each other and the draws decide which one a fit climbs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +26,11 @@ from torch import Tensor
 
 from nesbs import rng
 from nesbs.data import Split
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect
 from nesbs.posterior.categorical import Posterior
-from nesbs.posterior.evidence import Evidence, Standing, standing
+from nesbs.posterior.evidence import Evidence, OnProgress, ReferenceRanks, reference_ranks
 from nesbs.posterior.settings import PosteriorSettings
+from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet
 from nesbs.training import cosine
@@ -34,13 +39,14 @@ from nesbs.training import cosine
 LogLikelihood = Callable[[Sequence[Architecture], int], Tensor]
 # The same of a weighted mixture: gates (kinds, edges, operations) and step → a differentiable scalar
 RelaxedLogLikelihood = Callable[[Tensor, int], Tensor]
-# (step from 1, entropy in nats, evidence) after every step
-Heard = Callable[[int, float, float], None]
-START = 100.0  # evidence to begin with where it is to be found
-EVERY = 10  # steps after which it is looked at
-JUDGED = 20  # batches on which the results of several starts are compared
 # A scalar whose gradient estimates that of E[log-likelihood]
 Surrogate = Callable[[Posterior, int, torch.Generator], Tensor]
+OnStep = Callable[[int, float, float], None]  # step from 1, entropy in nats, evidence; after every step
+
+DEFAULT = PosteriorSettings()
+FIRST_EVIDENCE = 100.0  # of evidence="auto", which is then adapted
+ADAPT_EVERY = 10  # steps between two adaptations
+JUDGED = 20  # batches on which the results of several starts are compared
 
 
 def leave_one_out(log_likelihood: LogLikelihood, count: int) -> Surrogate:
@@ -82,28 +88,26 @@ def straight_through(relaxed: RelaxedLogLikelihood, gumbel_temperature: float = 
 def fit_elbo(
     space: Space,
     surrogate: Surrogate,
+    settings: PosteriorSettings,
     *,
-    evidence: float | None,
-    steps: int,
-    learning_rate: float,
-    weight_decay: float = 0.0,
-    entropy: float = 0.5,
     generator: torch.Generator,
-    on_step: Heard | None = None,
+    on_step: OnStep | None = None,
 ) -> Posterior:
-    """Climb the ELBO with Adam from the uniform posterior; `on_step` hears the step (from 1), entropy and evidence.
+    """Climb the ELBO with Adam from the uniform posterior; `on_step` is told the step, the entropy and the evidence.
 
-    Without `evidence` it is found on the way, so that the entropy becomes `entropy` (a share of the uniform prior's):
-    logits are in proportion to evidence as far as decisions add up, so the factor by which the logits would have to
-    grow is the factor by which evidence is wrong. What is still missing at the end is made up by that factor.
+    With evidence "auto" (ours, not the paper's) evidence is adapted so that the entropy becomes `settings.entropy` (a
+    share of the uniform prior's). Logits are in proportion to evidence as far as decisions add up, so the factor by
+    which the logits would have to grow is the factor by which evidence is wrong. What is still missing at the end is
+    made up by that factor.
     """
     posterior = Posterior(space)
-    wanted = entropy * math.log(len(space))
-    fixed, evidence = evidence is not None, evidence or START
+    wanted = settings.entropy * math.log(len(space))
+    adapts = settings.evidence == "auto"
+    evidence = FIRST_EVIDENCE if settings.evidence == "auto" else settings.evidence
     logits = posterior.logits.requires_grad_()
-    optimiser = torch.optim.Adam([logits], lr=learning_rate, betas=(0.9, 0.999), weight_decay=weight_decay)
-    for step in range(steps):
-        optimiser.param_groups[0]["lr"] = cosine(step, steps, learning_rate)
+    optimiser = torch.optim.Adam([logits], betas=(0.9, 0.999), weight_decay=settings.weight_decay)
+    for step in range(settings.steps):
+        optimiser.param_groups[0]["lr"] = cosine(step, settings.steps, settings.learning_rate)
         optimiser.zero_grad()
         objective = surrogate(posterior, step, generator) - posterior.kl() / evidence
         (-objective).backward()
@@ -113,11 +117,11 @@ def fit_elbo(
             )
         optimiser.step()
         now = float(posterior.entropy().detach())
-        if not fixed and step % EVERY == EVERY - 1:
+        if adapts and step % ADAPT_EVERY == ADAPT_EVERY - 1:
             evidence *= factor_to(posterior, wanted) ** 0.2  # in part: the logits lag behind
         if on_step is not None:
             on_step(step + 1, now, evidence)
-    if not fixed:
+    if adapts:
         logits = logits * factor_to(posterior, wanted)
     return Posterior(space, logits.detach())
 
@@ -132,6 +136,7 @@ def factor_to(posterior: Posterior, entropy: float) -> float:
     >>> round(factor_to(Posterior(toy_edges(), logits), wanted), 3)
     2.0
     """
+    # By bisection of our own: scipy's root finders give other last digits, and the bytes of posterior.json are to stay.
     low, high = 0.1, 10.0
     for _ in range(30):
         middle = math.sqrt(low * high)
@@ -140,24 +145,38 @@ def factor_to(posterior: Posterior, entropy: float) -> float:
     return math.sqrt(low * high)
 
 
+@checked_keywords
 def fit_posterior(
     supernet: Supernet,
     split: Split,
     *,
     seed: int = 0,
     members: tuple[int | None, int | None] = (None, None),
-    stands: Standing | None = None,
-    on_look: Callable[[int, int], None] | None = None,
-    on_step: Heard | None = None,
-    on_kept: Callable[[int], None] | None = None,
-    **settings: object,
+    ranks: ReferenceRanks | None = None,
+    on_untrained: OnProgress | None = None,
+    on_step: OnStep | None = None,
+    on_best_start: Callable[[int], None] | None = None,
+    estimator: Literal["leave-one-out", "straight-through"] = DEFAULT.estimator,
+    evidence: float | Literal["auto"] = DEFAULT.evidence,
+    entropy: float = DEFAULT.entropy,
+    noise: float = DEFAULT.noise,
+    reference: int = DEFAULT.reference,
+    untrained: float = DEFAULT.untrained,
+    starts: int = DEFAULT.starts,
+    steps: int = DEFAULT.steps,
+    batch_size: int = DEFAULT.batch_size,
+    architectures: int = DEFAULT.architectures,
+    learning_rate: float = DEFAULT.learning_rate,
+    weight_decay: float = DEFAULT.weight_decay,
+    gumbel_temperature: float = DEFAULT.gumbel_temperature,
+    temperature: float = DEFAULT.temperature,
 ) -> Posterior:
     """Fit the posterior to a trained supernet on images it has not seen (Algorithm 1, line 3).
 
-    `settings` are those of the recipe's section `posterior`: `estimator`, `evidence`, `steps`, …; `members` are their
-    cells and channels, which `untrained` asks for, unless a reference made before is given (`stands`). `on_look` hears
-    how many untrained networks have been looked at; `on_step` counts on over several `starts`, `on_kept` hears which of
-    them was kept, from 0.
+    The settings are those of the recipe's section `posterior` (`PosteriorSettings`). `members` are the members' cells
+    and channels, which `untrained` asks for, unless `ranks` holds a reference that exists already. `on_untrained` is
+    told how many untrained networks are scored, of how many; `on_step` counts the steps of all `starts` together;
+    `on_best_start` is told which of the starts was kept, from 0.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -168,62 +187,66 @@ def fit_posterior(
     >>> float(posterior.entropy()) > 0
     True
     """
-    chosen = PosteriorSettings.of(settings)
-    if chosen.estimator == "straight-through":
-        supernet.check_mixture("straight-through")
-    stands = stands or standing(supernet.space, split, chosen, seed=seed, members=members, heard=on_look)
-    evidence = Evidence(supernet, split, chosen, seed=seed, stands=stands)
-    if stands is not None:
-        stands.look_ahead(on_look)
-    surrogate = leave_one_out(evidence.of, chosen.architectures)
-    if chosen.estimator == "straight-through":
-        surrogate = straight_through(evidence.of_mixture, chosen.gumbel_temperature)
-        if stands is not None and stands.weight > 0:  # which has no gradient to pass through; expectations add up
-            surrogate = _sum(surrogate, leave_one_out(evidence.of_untrained, chosen.architectures))
-    fixed = None if chosen.evidence == "auto" else chosen.evidence
+    settings = PosteriorSettings.from_arguments(locals())
+    expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
+    expect(split, Split, "split must be a Split such as data.search_valid")
+    if settings.estimator == "straight-through":
+        supernet.check_mixture(settings.estimator)
+    ranks = ranks or reference_ranks(
+        supernet.space, split, settings, seed=seed, members=members, on_progress=on_untrained
+    )
+    if ranks is not None:
+        ranks.score_ahead(on_untrained)
+    held_out = Evidence(supernet, split, settings, seed=seed, ranks=ranks)
+    surrogate = _surrogate(held_out, settings, ranks)
+    fits: list[Posterior] = []
+    with _frozen(supernet):
+        for start in range(settings.starts):
+            random = rng.generator(seed, "posterior", "architectures", *([start] if start else []))
+            counted = _counting_on(on_step, start * settings.steps)
+            fits.append(fit_elbo(supernet.space, surrogate, settings, generator=random, on_step=counted))
+        objectives = [_objective(held_out, fit, settings, seed) for fit in fits] if settings.starts > 1 else [0.0]
+    best = max(range(settings.starts), key=objectives.__getitem__)
+    if on_best_start is not None:
+        on_best_start(best)
+    return fits[best].tempered(settings.temperature)
+
+
+def _surrogate(evidence: Evidence, settings: PosteriorSettings, ranks: ReferenceRanks | None) -> Surrogate:
+    """The surrogate of the estimator that the settings name."""
+    if settings.estimator == "leave-one-out":
+        return leave_one_out(evidence.of, settings.architectures)
+    mixture = straight_through(evidence.of_mixture, settings.gumbel_temperature)
+    if ranks is None or ranks.weight == 0:
+        return mixture
+    # Untrained networks have no gradient to pass through, so leave-one-out estimates theirs; expectations add up.
+    scores = leave_one_out(evidence.of_untrained, settings.architectures)
+    return lambda posterior, step, generator: mixture(posterior, step, generator) + scores(posterior, step, generator)
+
+
+@contextmanager
+def _frozen(supernet: Supernet) -> Iterator[None]:
+    """Keep the supernet's weights from collecting gradients while the posterior is fitted."""
     supernet.eval()
     trainable = [parameter for parameter in supernet.parameters() if parameter.requires_grad]
     for parameter in trainable:
-        parameter.requires_grad_(False)  # the supernet is fixed while the posterior is fitted
-    found: list[tuple[float, Posterior]] = []
+        parameter.requires_grad_(False)
     try:
-        for start in range(chosen.starts):
-            posterior = fit_elbo(
-                supernet.space,
-                surrogate,
-                evidence=fixed,
-                entropy=chosen.entropy,
-                steps=chosen.steps,
-                learning_rate=chosen.learning_rate,
-                weight_decay=chosen.weight_decay,
-                generator=rng.generator(seed, "posterior", "architectures", *([start] if start else [])),
-                on_step=_counting_on(on_step, start * chosen.steps),
-            )
-            # Judged by the objective that they climbed; those of evidence=auto have the same entropy.
-            objective = 0.0
-            if chosen.starts > 1:
-                drawn = rng.generator(seed, "posterior", "judged")
-                kl = 0.0 if fixed is None else float(posterior.kl()) / fixed
-                objective = _expected(evidence, posterior, chosen.architectures, drawn) - kl
-            found.append((objective, posterior))
+        yield
     finally:
         for parameter in trainable:
             parameter.requires_grad_(True)
-    kept = max(range(chosen.starts), key=lambda start: found[start][0])
-    if on_kept is not None:
-        on_kept(kept)
-    return found[kept][1].tempered(chosen.temperature)
 
 
-def _sum(one: Surrogate, other: Surrogate) -> Surrogate:
-    return lambda posterior, step, generator: one(posterior, step, generator) + other(posterior, step, generator)
-
-
-def _counting_on(on_step: Heard | None, before: int) -> Heard | None:
+def _counting_on(on_step: OnStep | None, before: int) -> OnStep | None:
     return None if on_step is None else lambda step, entropy, evidence: on_step(before + step, entropy, evidence)
 
 
-def _expected(evidence: Evidence, posterior: Posterior, count: int, generator: torch.Generator) -> float:
-    """The evidence of architectures drawn from a posterior, their mean over `JUDGED` batches."""
-    means = [evidence.of(posterior.sample(count, generator=generator), step).mean() for step in range(JUDGED)]
-    return float(torch.stack(means).mean())
+def _objective(evidence: Evidence, posterior: Posterior, settings: PosteriorSettings, seed: int) -> float:
+    """The objective that a fit climbed, from architectures drawn on `JUDGED` batches. Ours, not the paper's."""
+    random = rng.generator(seed, "posterior", "judged")
+    drawn = (posterior.sample(settings.architectures, generator=random) for _ in range(JUDGED))
+    expected = torch.stack([evidence.of(some, step).mean() for step, some in enumerate(drawn)]).mean()
+    # With evidence "auto" all fits have the same entropy.
+    kl = 0.0 if settings.evidence == "auto" else float(posterior.kl()) / settings.evidence
+    return float(expected) - kl

@@ -97,7 +97,7 @@ class PaperContest(Contest):
     def _of_a_cell(self, method: str) -> Selection:
         kind, _, cell = method.partition(":")
         architecture = named_architecture(self.run.space, cell)
-        return Selection.given((architecture,) * (self.size if kind == "deep" else 1))
+        return Selection.fixed((architecture,) * (self.size if kind == "deep" else 1))
 
     def _with_best_response(self, method: str) -> Selection:
         supernet, posterior = self.best_response
@@ -112,7 +112,7 @@ class PaperContest(Contest):
                 sampler=sampler,
                 combine=recipe.ensemble.combine,
                 seed=recipe.seed,
-                on_estimate=stage.share,
+                on_progress=stage.share,
                 **{**recipe.search.model_dump(), "tune": "grid"},
             )
 

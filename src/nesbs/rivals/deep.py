@@ -19,4 +19,4 @@ def deep(architecture: Architecture, size: int) -> Selection:
     >>> deep(zoo["darts-v2"], 3).duplicates
     2
     """
-    return replace(Selection.given((architecture,) * size), sampler="deep")
+    return replace(Selection.fixed((architecture,) * size), sampler="deep")

@@ -20,7 +20,7 @@ from nesbs import files, metrics, rng
 from nesbs.ensemble import Ensemble, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
-from nesbs.posterior import standing
+from nesbs.posterior import reference_ranks
 from nesbs.runs.members import by_content, trained_members
 from nesbs.runs.run import Run
 from nesbs.settings import Settings
@@ -189,13 +189,13 @@ def _standing(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture
         return -metrics.nll(log_probs, estimator.split.labels, noise=settings.noise).cpu()
 
     with run.stage("quality reference", settings.reference, fresh=True) as stage:
-        found = standing(
+        found = reference_ranks(
             run.space,
             run.data.search_valid,
             settings,
             seed=run.recipe.seed,
             members=size,
-            heard=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
+            on_progress=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
         )
         assert found is not None
         parts = []

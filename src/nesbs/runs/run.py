@@ -187,9 +187,9 @@ class Run:
                 self.data.search_valid,
                 seed=self.recipe.seed,
                 members=(self.recipe.members.cells, self.recipe.members.channels),
-                on_look=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
+                on_untrained=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
                 on_step=heard,
-                on_kept=kept.append,
+                on_best_start=kept.append,
                 **settings.model_dump(),
             )
             stage.note(entropies=entropies, starts=settings.starts, kept=kept[0] + 1, evidence=evidences[kept[0]])
@@ -201,10 +201,10 @@ class Run:
         path = self.folder / "selection.json"
         if path.is_file():
             return read_selection(path, self.space)
-        given = self.recipe.ensemble.given(self.space)
+        given = self.recipe.ensemble.fixed(self.space)
         if given is not None:
-            files.write_json(path, Selection.given(given).to_json())
-            return Selection.given(given)
+            files.write_json(path, Selection.fixed(given).to_json())
+            return Selection.fixed(given)
         supernet, posterior = self.supernet(), self.posterior()
         with self.stage("selection", 1) as stage:
             selection = search(
@@ -215,7 +215,7 @@ class Run:
                 sampler=get_sampler(self.recipe.sampler),
                 combine=self.recipe.ensemble.combine,
                 seed=self.recipe.seed,
-                on_estimate=stage.share,
+                on_progress=stage.share,
                 **self.recipe.search.model_dump(),
             )
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
