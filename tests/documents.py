@@ -15,7 +15,7 @@ import pytest
 from toys import TINY, call
 from typer.main import get_command
 
-from nesbs.cli.commands import app
+from nesbs.cli import app
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import training_recipe
 
@@ -25,6 +25,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
 SHORT = {
     "attack": ["--set", "pgd.steps=2", "--set", "cw.steps=2", "--set", "epsilons=[0.01]", "--set", "closer=10"],
     "compare": ["--seeds", "1"],
+    "curves": ["--seeds", "1"],
     "quality": ["--architectures", "4", "--epochs", "1"],
 }
 SMALL = {"epochs": 1, "channels": 2, "cells": 1}
@@ -78,7 +79,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
         cells = ["members.cells=3"] if more["space"] == "darts" else []  # fewer there cannot be
         return training_recipe(texts, changes=[*changes, *small, *cells], **{**more, "name": "toy", "data": None})
 
-    monkeypatch.setattr("nesbs.cli.commands.load_recipe", loaded)
+    monkeypatch.setattr("nesbs.cli.options.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break

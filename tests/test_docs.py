@@ -18,7 +18,7 @@ from documents import ROOT, at_toy_size, check_mention, code, commands, folder_o
 from samplers import test_ensembles
 from spaces import test_contract
 
-from nesbs.cli.commands import app
+from nesbs.cli import app
 from nesbs.compare.methods import METHODS
 from nesbs.evaluation.ranking import fisher_interval, rank
 from nesbs.posterior import Posterior

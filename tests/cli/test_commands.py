@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from data.layouts import write_cifar10, write_folder
 from toys import TINY, call
+from typer.main import get_command
 
 import nesbs
-from nesbs.cli.commands import main
+from nesbs.cli import app, main
+from nesbs.cli.options import Computing
 from nesbs.runs import load_recipe
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
@@ -174,7 +176,7 @@ def test_ctrl_c_says_that_nothing_is_lost(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("nesbs.runs.run.search", interrupted)
     assert call("run", "toy", "--out", tmp_path / "run", *SET) == 130
-    assert "stopped; the same command goes on from here" in capsys.readouterr().err
+    assert "stopped; the same command resumes from here" in capsys.readouterr().err
     assert (tmp_path / "run" / "posterior.json").is_file()
 
 
@@ -273,16 +275,56 @@ def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
     assert "cifar10: 20 training and 4 test images, 32×32" in capsys.readouterr().out
 
 
-def test_every_command_takes_the_common_options(capsys):
-    commands = [
-        *("demo", "run", "search", "train", "evaluate", "attack", "compare", "report", "recipes", "datasets", "zoo"),
-    ]
-    for command in commands:
-        assert call(command, "--help") == 0
-        text = capsys.readouterr().out
-        for option in ("--seed", "--device", "--quiet", "--debug"):
-            assert option in text, command
-        assert "\x1b" not in text
+LISTING = {"report", "recipes", "datasets", "zoo"}  # they compute nothing
+
+
+@pytest.mark.parametrize("command", get_command(app).commands)
+def test_every_command_takes_the_common_options(command, capsys):
+    assert call(command, "--help") == 0
+    text = capsys.readouterr().out
+    for option in ("--quiet", "--debug"):
+        assert f"  {option} " in text
+    for option in ("--seed N", "--device auto|cpu|cuda|cuda:N"):  # where they have an effect
+        assert (f"  {option}" in text) == (command not in LISTING)
+    assert "\x1b" not in text
+
+
+def test_options_without_effect_are_not_there(tmp_path, capsys):
+    for option in (["--seed", "0"], ["--device", "cpu"]):
+        assert call("recipes", *option) == 2
+        assert f"No such option: {option[0]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["recipes"], ["recipes", "--keys"], ["datasets"], ["zoo", "darts-v2"], ["reproduce"]]
+)
+def test_quiet_lists_print_nothing(command, capsys):
+    assert call(*command, "--quiet") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:1", "cuda:12"])
+def test_devices_go_through(name, monkeypatch):
+    chosen = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
+    if name == "cuda:12":
+        with pytest.raises(nesbs.NesbsError, match="--device cuda:12: there is no such GPU; the last one is cuda:1"):
+            Computing(device=name).chosen_device()
+    else:
+        assert Computing(device=name).chosen_device() == name
+        assert chosen == ([] if name == "cuda" else [name])
+
+
+def test_a_device_that_is_not_there_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for name in ("cuda", "cuda:1"):
+        assert call("run", "toy", "--out", tmp_path / "run", "--device", name) == 2
+        assert capsys.readouterr().err.splitlines() == [
+            f"error: --device {name}: no GPU that torch can use was found; take --device cpu"
+        ]
+    assert Computing(device="auto").chosen_device() == "cpu"
 
 
 def test_python_m_is_the_same_command():
@@ -297,7 +339,7 @@ def test_demo_is_the_recipe_demo(tmp_path, monkeypatch):
         asked.append(name)
         return load_recipe("toy", TINY, **top)
 
-    monkeypatch.setattr("nesbs.cli.commands.load_recipe", small)
+    monkeypatch.setattr("nesbs.cli.options.load_recipe", small)
     assert call("demo", "--out", tmp_path / "run", "--seed", "3", "--quiet") == 0
     assert asked == ["demo"]
     assert json.loads((tmp_path / "run" / "record.json").read_text())["seed"] == 3
@@ -326,6 +368,6 @@ def test_too_little_memory_is_said_in_a_line(capsys, monkeypatch, tmp_path):
     def greedy(*words, **settings):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
-    monkeypatch.setattr("nesbs.cli.commands.load_recipe", greedy)
+    monkeypatch.setattr("nesbs.cli.options.load_recipe", greedy)
     assert call("run", "toy", "--out", tmp_path / "run") == 2
     assert "error: not enough memory: take a smaller batch_size" in capsys.readouterr().err

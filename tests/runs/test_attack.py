@@ -99,7 +99,7 @@ def test_a_killed_command_goes_on_with_the_same_bytes(trained, attacked, tmp_pat
 import os, signal, sys
 from nesbs import files
 from nesbs.runs import attack as robustness
-from nesbs.cli.commands import main
+from nesbs.cli import main
 whole, count = robustness.attack_round, 0
 def killed(*a, **k):
     global count

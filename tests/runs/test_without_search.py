@@ -3,7 +3,7 @@
 import pytest
 
 from nesbs import files
-from nesbs.cli.commands import main
+from nesbs.cli import main
 from nesbs.errors import NesbsError
 from nesbs.report import load_records, render
 from nesbs.runs.recipe import load_recipe, training_recipe

@@ -1,5 +1,5 @@
-"""The command: one function a command, whose docstring is its help."""
+"""The command: one function a command; its docstring is its help."""
 
-from nesbs.cli.commands import main
+from nesbs.cli.commands import app, main
 
-__all__ = ["main"]
+__all__ = ["app", "main"]

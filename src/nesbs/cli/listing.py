@@ -1,22 +1,78 @@
-"""What there is, as text: recipes, settings, data sets, published cells."""
+"""The commands that list what there is: recipes, datasets, zoo."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from nesbs import files
+from nesbs.cli.options import Changes, Common
 from nesbs.data import DATASETS, describe, download, load_dataset
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.records.recipe import Recipe
+from nesbs.report import cells_as_text, draw_cells
 from nesbs.runs.recipe import apply_changes, described_keys, recipe_names, recipe_text
-from nesbs.spaces import zoo
+from nesbs.spaces import get_space
+from nesbs.spaces import zoo as published
 
 
-def settings_text() -> str:
-    """Every setting with its default, as `--set` takes it, and what it is for."""
-    return "\n".join(
-        f"{key}={default}" + (f"\n    {about}" if about else "") for key, default, about in described_keys()
-    )
+def recipes(
+    *,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one whole.")] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Every setting with its default, as --set takes it.")] = False,
+    common: Common,
+) -> None:
+    """The recipes inside the package; with a name, its text."""
+    if keys and name is not None:
+        raise NesbsError("--keys lists the settings of all recipes: leave the name out")
+    if keys:
+        common.print(
+            *(f"{key}={default}" + (f"\n    {about}" if about else "") for key, default, about in described_keys())
+        )
+    else:
+        common.print(recipes_text(name))
+
+
+def datasets(
+    *,
+    path: Annotated[str | None, typer.Argument(metavar="NAME|PATH", help="Load this one and count it.")] = None,
+    root: Annotated[str | None, typer.Option("--root", metavar="FOLDER", help="The recipe's data.root.")] = None,
+    changes: Changes = None,
+    fetch: Annotated[bool, typer.Option("--download", help="Fetch CIFAR into --root first.")] = False,
+    common: Common,
+) -> None:
+    """The named data sets; with a name or a path, its content."""
+    if path is None and (root or changes or fetch):
+        raise NesbsError("--root, --set and --download need the NAME or PATH of a data set")
+    if path is not None:
+        common.print(dataset_text(path, root, changes or [], fetch=fetch))
+        return
+    for name, source in DATASETS.items():
+        common.print(
+            name, f"    {source.about}", *([f"    needs in data.root: {source.needs}"] if source.needs else [])
+        )
+    common.print("A folder of images (a sub-folder a class) or an .npz file works in place of a name.")
+
+
+def zoo(
+    *,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Draw this one's cells.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Also draw them as a picture.")] = None,
+    common: Common,
+) -> None:
+    """Published cells, each with its size and source; with a name, its cells."""
+    if name is None:
+        if out is not None:
+            raise NesbsError("--out draws one cell: name it")
+        common.print(*(f"{each}\n{entry_text(each)}" for each in published))
+        return
+    space, architecture = get_space(published.entry(name).space), published[name]
+    common.print(f"{name}\n{entry_text(name)}\n", cells_as_text(space, architecture), architecture)
+    if out is not None:
+        files.write_text(out, draw_cells(space, architecture, name))
 
 
 def recipes_text(name: str | None = None) -> str:
@@ -30,22 +86,13 @@ def recipes_text(name: str | None = None) -> str:
             raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
         return recipe_text(name).rstrip("\n")
     lines = []
-    for known in recipe_names():
-        lines.append(known)
-        for line in recipe_text(known).splitlines():
+    for each in recipe_names():
+        lines.append(each)
+        for line in recipe_text(each).splitlines():
             if not line.startswith("#"):
                 break
             lines.append("    " + line.removeprefix("#").strip())
     return "\n".join(lines)
-
-
-def datasets_text() -> str:
-    """The named data sets and what each needs."""
-    named = [
-        f"{name}\n    {known.about}" + (f"\n    needs in data.root: {known.needs}" if known.needs else "")
-        for name, known in DATASETS.items()
-    ]
-    return "\n".join([*named, "A folder of images (a sub-folder a class) or an .npz file works in place of a name."])
 
 
 def dataset_text(name: str, root: str | None, changes: Sequence[str], *, fetch: bool) -> str:
@@ -63,11 +110,6 @@ def dataset_text(name: str, root: str | None, changes: Sequence[str], *, fetch: 
     return describe(load_dataset(**settings.model_dump()))
 
 
-def zoo_text() -> str:
-    """The published cells with their sizes, sources and what the sizes were held against."""
-    return "\n".join(f"{name}\n{entry_text(name)}" for name in zoo)
-
-
 def entry_text(name: str) -> str:
     """What is known about one published cell.
 
@@ -75,5 +117,5 @@ def entry_text(name: str) -> str:
         3.35 million parameters (published as 3.3)
         quark0/darts@f276dd3 cnn/genotypes.py, second order
     """
-    entry = zoo.entry(name)
+    entry = published.entry(name)
     return f"    {entry.size:.2f} million parameters ({entry.checked})\n    {entry.source}"

@@ -1,56 +1,95 @@
-"""The options of the commands: one kind each, with its help; what their values mean, and how a command ends."""
+"""The options that commands share, each written once with its help, and what their values mean."""
 
 from __future__ import annotations
 
+import inspect
 import math
-import sys
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
 
-from nesbs.cli.progress import StoppedError
+from nesbs.cli.progress import shown
 from nesbs.errors import NesbsError
+from nesbs.records.recipe import Recipe
+from nesbs.runs.recipe import load_recipe
+from nesbs.runs.stage import Progress
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Change a setting.")]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no table; errors only.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
-Human = Annotated[
-    str | None, typer.Option("--human", metavar="FILE", help="Compare with people's labels (.npy, .npz; CIFAR-10H).")
-]
-Unseen = Annotated[
-    str | None, typer.Option("--unseen", metavar="NAME|PATH", help="Tell the test images from another data set's.")
-]
-UnseenRoot = Annotated[
-    str | None, typer.Option("--unseen-root", metavar="FOLDER", help="The data.root of the other data set.")
-]
-CorruptionNames = Annotated[
-    str | None,
-    typer.Option(
-        "--corruptions", metavar="all|NAME,NAME", help="Measure on corrupted test images (names: nesbs recipes --keys)."
-    ),
-]
 
 
-def chosen_device(name: str) -> str:
-    """The device that --device names; `auto` is a GPU where there is one."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise NesbsError(f"--device {name}: choose one of: auto, cpu, cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise NesbsError("--device cuda: no GPU that torch can use was found; take --device cpu")
-    return name
+@dataclass(frozen=True)
+class Common:
+    """The options of every command."""
+
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no output; errors only.")] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False
+
+    def print(self, *texts: object) -> None:
+        """Print each text on a line of its own, unless --quiet."""
+        if not self.quiet:
+            print(*texts, sep="\n")
+
+    def progress(self) -> AbstractContextManager[Progress]:
+        """Show progress inside a `with` block, unless --quiet."""
+        return shown(self.quiet)
 
 
-SMALLER = "take a smaller batch_size, channels or data.size"
+@dataclass(frozen=True)
+class Computing(Common):
+    """The options of every command that trains or measures."""
+
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")] = None
+    device: Annotated[
+        str,
+        typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; cuda:1 is the second GPU."),
+    ] = "auto"
+
+    def chosen_device(self) -> str:
+        """The device that --device names; `auto` is a GPU where there is one."""
+        name, count = self.device, torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if name == "auto":
+            return "cuda" if count else "cpu"
+        if name == "cpu":
+            return name
+        if not re.fullmatch(r"cuda(:\d+)?", name):
+            raise NesbsError(f"--device {name}: choose one of: auto, cpu, cuda, or cuda:N for GPU number N")
+        if count == 0:
+            raise NesbsError(f"--device {name}: no GPU that torch can use was found; take --device cpu")
+        if name != "cuda":
+            if int(name.removeprefix("cuda:")) >= count:
+                raise NesbsError(f"--device {name}: there is no such GPU; the last one is cuda:{count - 1}")
+            torch.cuda.set_device(name)  # streams, graphs and kernels run on the current one
+        return name
+
+    def recipe(self, name: str, changes: Sequence[str] | None) -> Recipe:
+        """The recipe with the changes of --set, under the seed of --seed."""
+        return load_recipe(name, changes or (), seed=self.seed)
+
+
+def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the function as a command: its parameter `common` becomes the options that its type lists."""
+    own = inspect.signature(function, eval_str=True).parameters
+    kind = own["common"].annotation
+    shared = inspect.signature(kind, eval_str=True).parameters
+
+    def command(**values: Any) -> None:
+        common = kind(**{name: values.pop(name) for name in shared})
+        function(**values, common=common)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    parameters = [*(each for name, each in own.items() if name != "common"), *shared.values()]
+    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
+    return command
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:
@@ -72,12 +111,12 @@ def decimals(text: str, option: str) -> tuple[float, ...]:
     (0.1, 1.0, -10.0)
     """
     try:
-        found = tuple(float(part) for part in text.split(","))
+        values = tuple(float(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or not all(math.isfinite(value) for value in found):
+        values = (math.nan,)
+    if not all(map(math.isfinite, values)):
         raise NesbsError(f"{option} takes numbers with commas between them, found {text!r}")
-    return found
+    return values
 
 
 def budget(text: str) -> tuple[int | None, float | None]:
@@ -94,37 +133,3 @@ def budget(text: str) -> tuple[int | None, float | None]:
     if not 0 < value < math.inf:
         raise NesbsError(f"--budget takes architectures, such as 50, or seconds, such as 90s; found {text!r}")
     return (None, value) if unit else (int(value), None)
-
-
-def ended(command: Callable[[], object], *, debug: bool) -> None:
-    """Run a command and end: bad input with code 2 and its message (or a traceback), Ctrl-C with 130."""
-    try:
-        code = command()
-    except NesbsError as error:
-        if debug:
-            raise
-        _fail(str(error))
-    except StoppedError:
-        print("stopped; the same command goes on from here", file=sys.stderr)
-        raise SystemExit(130) from None
-    except OSError as error:
-        if debug:
-            raise
-        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        if debug:
-            raise
-        _fail(f"{str(error).splitlines()[0] if str(error) else 'out of memory'}: {SMALLER}")
-    except Exception as error:
-        if "can't allocate memory" in str(error) and not debug:
-            _fail(f"not enough memory: {SMALLER}")
-        # Wrong options and missing arguments; the parser's exceptions carry their message like this.
-        if not hasattr(error, "format_message"):
-            raise
-        _fail(f"{error.format_message()} (nesbs --help, nesbs COMMAND --help)")
-    raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _fail(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(2)

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from nesbs import files
-from nesbs.cli.options import Changes, Debug, Device, Quiet, Seed, chosen_device
-from nesbs.cli.progress import shown
+from nesbs.cli.options import Changes, Computing
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.reproduce.costs import statement
 from nesbs.reproduce.drawing import write
@@ -22,6 +21,7 @@ DEFAULT = Path("nesbs-reproduce")
 
 
 def reproduce(
+    *,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; their names are above.")] = None,
     scale: Annotated[str, typer.Option(metavar="smoke|hour|paper", help="How large.")] = "smoke",
     out: Annotated[
@@ -30,10 +30,7 @@ def reproduce(
     again: Annotated[bool, typer.Option("--draw", help="Draw what the record has; run nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Begin at scale paper without asking.")] = False,
     changes: Changes = None,
-    seed: Seed = None,
-    device: Device = "auto",
-    quiet: Quiet = False,
-    debug: Debug = False,
+    common: Computing,
 ) -> None:
     """What the paper shows, by name, with its figures beside ours.
 
@@ -59,22 +56,22 @@ def reproduce(
     --scale paper: the full setting; says what it costs and waits for --yes.
 
     Without a name: the names, one line each. Ends with a table in Markdown, LaTeX and CSV and a figure in PNG and SVG,
-    all drawn from FOLDER/SCALE/NAME/record.json. The same command goes on where it stopped. --set changes every recipe
-    of the experiment.
+    all drawn from FOLDER/SCALE/NAME/record.json. The same command resumes. --set changes every recipe of
+    the experiment.
     """
     if name is None:
-        print(listed())
+        common.print(listed())
         return
     if scale not in SCALES:
         raise NesbsError(f"--scale: {did_you_mean(scale, SCALES)}, found {scale}")
     if name != "all" and name not in NAMES:
         raise NesbsError(f"unknown name {name}: {did_you_mean(name, [*NAMES, 'all'])}")
-    chosen = [experiment(known) for known in (NAMES if name == "all" else (name,))]
+    chosen = [experiment(each) for each in (NAMES if name == "all" else (name,))]
     if scale == "paper" and not again:
         _agreed(chosen, tuple(changes or ()), yes=yes)
     for each in chosen:
-        work = Work(each, scale, out, tuple(changes or ()), seed, chosen_device(device))
-        _one(work, again=again, quiet=quiet)
+        work = Work(each, scale, out, tuple(changes or ()), common.seed, common.chosen_device())
+        _one(work, again=again, common=common)
 
 
 def listed() -> str:
@@ -84,7 +81,7 @@ def listed() -> str:
     return "\n".join([*lines, "nesbs reproduce NAME [--scale smoke|hour|paper]; nesbs reproduce --help"])
 
 
-def _one(work: Work, *, again: bool, quiet: bool) -> None:
+def _one(work: Work, *, again: bool, common: Computing) -> None:
     """Run and draw one experiment."""
     path = work.folder / RECORD
     if again:
@@ -92,19 +89,17 @@ def _one(work: Work, *, again: bool, quiet: bool) -> None:
             raise NesbsError(f"there is no record {path} yet: leave --draw out")
         record = files.read_mapping(path)
     else:
-        if not quiet and work.scale_name == "hour":
+        if not common.quiet and work.scale_name == "hour":
             print(statement(work.experiment, work.scale_name, work.changes), file=sys.stderr)
-        with shown(quiet) as progress:
+        with common.progress() as progress:
             work.progress = progress
             record = run(work)
     table, written = write(work.folder, work.experiment, record)
-    if not quiet:
-        print(table)
-        print("\n".join(str(path) for path in written))
+    common.print(table, *written)
 
 
 def _agreed(chosen: list[Experiment], changes: tuple[str, ...], *, yes: bool) -> None:
-    """Say what the full setting costs; go on where the user agrees."""
+    """Say what the full setting costs; raise unless the user agrees."""
     scale: ScaleName = "paper"
     for each in chosen:
         print(statement(each, scale, changes), file=sys.stderr)

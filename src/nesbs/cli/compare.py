@@ -1,0 +1,165 @@
+"""The commands that hold methods against each other: compare and curves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nesbs.cli.options import Changes, Computing, RecipeName, decimals, numbers
+from nesbs.cli.options import budget as parsed_budget
+from nesbs.compare.curves import curves as measure_curves
+from nesbs.compare.methods import named_methods
+from nesbs.compare.over_seeds import budgeted, timed
+from nesbs.compare.over_seeds import compare as compare_methods
+from nesbs.errors import NesbsError
+from nesbs.report import write_comparison, write_comparison_page, write_curves
+
+Methods = Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="So many, from the recipe's on; 3 or more.")]
+Folder = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where; nesbs-COMMAND-RECIPE by default.")]
+
+
+def compare(
+    *,
+    recipe: RecipeName,
+    methods: Methods,
+    seeds: Seeds = 3,
+    budget: Annotated[
+        str | None, typer.Option(metavar="N|Ns", help="Architectures that each method may judge, or seconds: 90s.")
+    ] = None,
+    budgets: Annotated[str | None, typer.Option(metavar="N,N", help="As nesbs curves, with its options.")] = None,
+    sizes: Annotated[str | None, typer.Option(hidden=True)] = None,
+    temperatures: Annotated[str | None, typer.Option(hidden=True)] = None,
+    deltas: Annotated[str | None, typer.Option(hidden=True)] = None,
+    one_supernet: Annotated[bool, typer.Option("--one-supernet", hidden=True)] = False,
+    out: Folder = None,
+    changes: Changes = None,
+    common: Computing,
+) -> None:
+    """NESBS and its rivals under the same data, splits, networks and training.
+
+    \b
+    nesbs        Bayesian sampling with the recipe's sampler (always there)
+    nesbs-mc     the same with Monte Carlo sampling
+    urs          uniform random ensembles, the best of them
+    nes-rs       neural ensemble search, random
+    nes-re       neural ensemble search, evolution
+    deep         a deep ensemble of one architecture
+    mc-droppath  one network that drops paths when it predicts
+    snapshot     one training in cycles, a member at the end of each
+    single-best  the best single network
+    rsps         random search with parameter sharing; this and what follows find one network
+    darts        differentiable search, first order
+    darts-2nd    the same, second order
+    gdas         one path a step, drawn by Gumbel-Softmax
+    setn         weights trained uniformly, an evaluator of paths
+    enas         a recurrent controller that learns by reward
+    snas         the best-response posterior
+
+    What is the paper's method and what is ours: docs/how-it-works.md.
+
+    Ends with one table (comparison.md, comparison.json) and one figure (comparison.svg). A winner is named where the
+    paired 95 % interval over seeds excludes zero. The same command resumes; more methods or seeds in the same folder
+    reuse what is there. Settings of the rivals are rivals.* (nesbs recipes --keys).
+
+    --budget 50: every method that judges architectures may judge 50 of them.
+
+    --budget 90s: the search of every method may take 90 seconds, measured on the device at hand. What counts: supernet
+    and posterior where a method uses them, training or estimating what it judges, and a one-shot method's own training,
+    shortened to the epochs that fit; not the training of what was chosen. A search that takes longer is marked.
+    """
+    folder = out or Path(f"nesbs-compare-{Path(recipe).stem}")
+    of_curves = {"sizes": sizes, "temperatures": temperatures, "deltas": deltas, "one_supernet": one_supernet}
+    if budgets is not None:
+        if budget is not None:
+            raise NesbsError("--budget gives all methods one budget, --budgets draws curves over several: take one")
+        if not common.quiet:
+            print("nesbs curves does this; nesbs compare --budgets still works", file=sys.stderr)
+        curves(
+            recipe=recipe,
+            methods=methods,
+            budgets=budgets,
+            sizes=sizes,
+            temperatures=temperatures,
+            deltas=deltas,
+            one_supernet=one_supernet,
+            seeds=seeds,
+            out=folder,
+            changes=changes,
+            common=common,
+        )
+        return
+    for name, value in of_curves.items():
+        if value:
+            raise NesbsError(f"--{name.replace('_', '-')} goes with --budgets: see nesbs curves --help")
+    loaded = common.recipe(recipe, changes)
+    if budget is not None:
+        architectures, seconds = parsed_budget(budget)
+        loaded = timed(loaded, seconds) if seconds is not None else budgeted(loaded, architectures or 0)
+    chosen = named_methods(methods, measure=loaded.rivals.measure)
+    with common.progress() as progress:
+        compared = compare_methods(
+            loaded, folder, chosen, seeds=seeds, device=common.chosen_device(), progress=progress
+        )
+    table, figure = write_comparison(folder, compared)
+    common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
+
+
+def curves(
+    *,
+    recipe: RecipeName,
+    methods: Methods,
+    budgets: Annotated[str, typer.Option(metavar="N,N", help="Architectures that each method may judge.")],
+    sizes: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Sizes of ensembles; the recipe's by default.")
+    ] = None,
+    temperatures: Annotated[
+        str | None, typer.Option(metavar="T,T", help="Temperatures τ of the posterior (paper, Fig. 6).")
+    ] = None,
+    deltas: Annotated[
+        str | None, typer.Option(metavar="D,D", help="Also each δ on its own, at the largest budget (paper, Fig. 7).")
+    ] = None,
+    one_supernet: Annotated[
+        bool, typer.Option("--one-supernet", help="All seeds share the supernet of the first.")
+    ] = False,
+    seeds: Seeds = 3,
+    out: Folder = None,
+    changes: Changes = None,
+    common: Computing,
+) -> None:
+    """How the test error falls with the number of architectures judged.
+
+    Nothing but a supernet is trained: its weights judge and measure every ensemble (paper, Fig. 5).
+
+    \b
+    nesbs        Bayesian sampling with the recipe's sampler (always there)
+    nesbs-mc     the same with Monte Carlo sampling
+    urs          uniform random ensembles, the best of them
+    nes-rs       neural ensemble search, random
+    nes-re       neural ensemble search, evolution
+    single-best  the best single network
+
+    Ends with one table (curves.md, curves.json) and one figure (curves.svg). The same command resumes; more methods,
+    seeds or budgets in the same folder reuse what is there.
+    """
+    folder = out or Path(f"nesbs-curves-{Path(recipe).stem}")
+    loaded = common.recipe(recipe, changes)
+    with common.progress() as progress:
+        measured = measure_curves(
+            loaded,
+            folder,
+            named_methods(methods, measure="supernet"),
+            budgets=numbers(budgets, "--budgets"),
+            sizes=None if sizes is None else numbers(sizes, "--sizes"),
+            temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
+            deltas=() if deltas is None else decimals(deltas, "--deltas"),
+            seeds=seeds,
+            one_supernet=one_supernet,
+            device=common.chosen_device(),
+            progress=progress,
+        )
+    table, figure = write_curves(folder, measured)
+    common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
