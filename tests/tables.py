@@ -337,9 +337,10 @@ def curves(folder, budgets):
     """Test errors of the search-efficiency curves at some of the budgets, a table for each size."""
     record = read(folder, "curves.json")
     found = []
-    for heading, *rows in curves_tables(record):
+    for table in curves_tables(record):
+        heading = table.headings
         columns = [0, *(heading.index(str(budget)) for budget in budgets)]
-        lines = [[row[column] for column in columns] for row in (heading, ["---"] * len(heading), *rows)]
+        lines = [[row[column] for column in columns] for row in (heading, ["---"] * len(heading), *table.rows)]
         found.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(found)
 

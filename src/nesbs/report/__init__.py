@@ -13,7 +13,7 @@ from nesbs.report.pages import write_reports
 from nesbs.report.quality import quality_as_text
 from nesbs.report.run_page import Records, load_records, render, write_report
 from nesbs.report.side_by_side import render_side_by_side, write_side_by_side
-from nesbs.report.table import scores_as_text
+from nesbs.report.text import scores_as_text
 
 __all__ = [
     "Records",

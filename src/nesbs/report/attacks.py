@@ -8,6 +8,7 @@ from typing import Any
 
 from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
+from nesbs.report.table import Table
 
 NAMES = {"fgsm": "FGSM", "pgd": "PGD", "cw": "CW", "autoattack": "AutoAttack"}
 ENSEMBLES = {"ensemble": "Ensemble", "uniform": "Uniform-random ensemble"}
@@ -144,10 +145,8 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
     """The figures of one run or several, (name, record), as one table for a terminal; accuracies in per cent."""
     shown = [(name, attacks(record)) for name, record in records]
     wide = max([24, *(len(name) + 1 for name, _ in shown)]) if len(shown) > 1 else 25
-    lines = [
-        f"{'accuracy in %':<{wide}}{'attack':<11}{'images':>7}{'clean member':>13}{'clean':>9}{'Attack':>16}"
-        f"{'Defence':>16}{'adaptive':>10}{'success':>9}{'L2':>8}"
-    ]
+    heads = ["accuracy in %", "attack", "images", "clean member", "clean", "Attack", "Defence", "adaptive", "success"]
+    rows: list[list[str]] = []
     notes: list[str] = []
     for name, part in shown:
         if part is None:
@@ -159,9 +158,8 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
             cells = [_bare(words.percent(row[key])) for key in ("clean_member", "clean")]
             spread = [_bare(row[key]) for key in ("attacked", "defended")]
             last = [_bare(words.percent(row[key])) for key in ("adaptive", "success")]
-            lines.append(
-                f"{label:<{wide}}{row['attack']:<11}{words.count(row['images']):>7}{cells[0]:>13}{cells[1]:>9}{spread[0]:>16}{spread[1]:>16}"
-                f"{last[0]:>10}{last[1]:>9}{words.decimal(row['l2'], 3):>8}"
+            rows.append(
+                [label, row["attack"], words.count(row["images"]), *cells, *spread, *last, words.decimal(row["l2"], 3)]
             )
         doubts = [check for one in part["parts"] for check in one["sanity"] if not check["passed"]]
         checked = sum(len(one["sanity"]) for one in part["parts"])
@@ -171,7 +169,8 @@ def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
             notes.append(f"sanity checks passed: {checked - len(doubts)} of {checked} (on {seen} images)")
         notes += [f"not passed: {check['question']} {_figures(check['figures'])}" for check in doubts]
         notes += [f"left out: {why}" for why in part["skipped"]]
-    return "\n".join([*lines, *dict.fromkeys(notes)])
+    widths = (f"<{wide}", "<11", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
+    return "\n".join([Table([*heads, "L2"], rows).as_text(*widths), *dict.fromkeys(notes)])
 
 
 def _figures(figures: Sequence[tuple[str, Any]]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
 from pathlib import Path
 
 from nesbs import files
-from nesbs.report import words
+from nesbs.report import canvas, words
 from nesbs.report.reading import Record, mapping, sequence
+from nesbs.report.table import Number, Table, figure
 
 IMAGES = (
     "In brackets 95 % bootstrap intervals over the test images: what other images might have said about these very "
@@ -67,27 +66,29 @@ def comparison_as_markdown(record: Record) -> str:
 
     A winner is printed only where the interval excludes zero.
     """
-    return "\n".join([markdown_table(comparison_rows(record)), "", *comparison_notes(record), *_images(record)])
+    parts = [comparison_table(record).as_markdown(), "\n".join(comparison_notes(record))]
+    images = images_table(record)
+    return "\n\n".join(parts if images is None else [*parts, images.as_markdown()])
 
 
-def comparison_rows(record: Record) -> list[list[str]]:
-    """The cells of the table, the first row of them the headings."""
+def comparison_table(record: Record) -> Table:
+    """The methods one a row; what the figures are is in `comparison_notes`."""
     reference = str(record.get("reference"))
     hours = PAPER_HOURS.get(str(record.get("space")), {})
-    rows = [[name.format(reference) for name in COLUMNS]]
+    rows = []
     for name, entry in mapping(record.get("methods")).items():
         mean, cost, difference = (mapping(mapping(entry).get(key)) for key in ("mean", "cost", "difference"))
         rows.append(
             [
                 name,
-                _said(mean.get("error"), 100, 2),
-                _said(mean.get("nll"), 1, 4),
-                _said(mean.get("ece"), 1, 4),
+                figure(_number(mean.get("error"), 100), 2),
+                figure(_number(mean.get("nll")), 4),
+                figure(_number(mean.get("ece")), 4),
                 words.decimal(_times(mapping(mean.get("member_error")).get("mean"), 100), 2),
                 words.decimal(_times(mapping(mean.get("disagreement")).get("mean"), 100), 2),
-                _interval(difference.get("error"), 100, 2),
+                figure(_number(difference.get("error"), 100), 2, signed=True),
                 _winner(difference.get("error"), name, reference),
-                _interval(difference.get("nll"), 1, 4),
+                figure(_number(difference.get("nll")), 4, signed=True),
                 _winner(difference.get("nll"), name, reference),
                 words.decimal(mapping(cost.get("search_seconds")).get("mean"), 1) + _over(entry),
                 words.decimal(mapping(cost.get("training_seconds")).get("mean"), 1),
@@ -95,50 +96,30 @@ def comparison_rows(record: Record) -> list[list[str]]:
                 words.decimal(hours.get(str(record.get("sampler")) if name == reference else name), 1),
             ]
         )
-    return rows
+    return Table([name.format(reference) for name in COLUMNS], rows)
 
 
-def images_rows(record: Record) -> list[list[str]]:
-    """The cells of a second table, with intervals over the test images; none where they were not kept."""
+def images_table(record: Record) -> Table | None:
+    """A second table with intervals over the test images; None where they were not kept."""
     reference = str(record.get("reference"))
-    rows = [["method", "error %", f"error − {reference}, points", "NLL", f"NLL − {reference}"]]
+    rows = []
     for name, entry in mapping(record.get("methods")).items():
         images = mapping(mapping(entry).get("images"))
         difference = mapping(images.get("difference"))
         rows.append(
             [
                 name,
-                _interval(images.get("error"), 100, 2, sign=False),
-                _interval(difference.get("error"), 100, 2),
-                _interval(images.get("nll"), 1, 4, sign=False),
-                _interval(difference.get("nll"), 1, 4),
+                figure(_number(images.get("error"), 100), 2),
+                figure(_number(difference.get("error"), 100), 2, signed=True),
+                figure(_number(images.get("nll")), 4),
+                figure(_number(difference.get("nll")), 4, signed=True),
             ]
         )
-    if all(row[1] == words.NOTHING for row in rows[1:]):
-        return []
-    return rows
-
-
-def _images(record: Record) -> list[str]:
-    """The second table and what it says."""
-    rows = images_rows(record)
-    if not rows:
-        return []
-    return ["", markdown_table(rows), "", IMAGES]
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells, the first of them the heading, as Markdown with even columns.
-
-    >>> print(markdown_table([["n", "error"], ["3", "5 %"]]))
-    | n | error |
-    | - | ----- |
-    | 3 | 5 %   |
-    """
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    padded.insert(1, ["-" * width for width in widths])
-    return "\n".join(f"| {' | '.join(row)} |" for row in padded)
+    if all(row[1] == words.NOTHING for row in rows):
+        return None
+    return Table(
+        ["method", "error %", f"error − {reference}, points", "NLL", f"NLL − {reference}"], rows, notes=(IMAGES,)
+    )
 
 
 def comparison_notes(record: Record) -> list[str]:
@@ -176,13 +157,10 @@ def _over(entry: object) -> str:
 
 def draw_comparison(record: Record) -> str:
     """The figure as SVG: error and NLL of every method, a ring for each seed, a bar for mean ± standard error."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     methods = {name: mapping(entry) for name, entry in mapping(record.get("methods")).items()}
-    with matplotlib.rc_context({"svg.hashsalt": "nesbs", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(8, 1.2 + 0.32 * len(methods)), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
+    with canvas.styled() as new:
+        drawing = new(8, 1.2 + 0.32 * len(methods))
+        panels = drawing.subplots(1, 2, sharey=True)
         for axes, (measure, label, factor) in zip(
             panels, (("error", "test error %", 100), ("nll", "test NLL", 1)), strict=True
         ):
@@ -203,28 +181,18 @@ def draw_comparison(record: Record) -> str:
             axes.grid(axis="x", lw=0.4)
         panels[0].set_yticks(range(len(methods)), list(methods))
         panels[0].invert_yaxis()
-        figure.suptitle(
+        drawing.suptitle(
             f"{record.get('data')}, {record.get('space')}, ensembles of {record.get('size')}: rings are seeds, "
             "bars mean ± standard error"
         )
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return text.getvalue()
+        return canvas.as_svg(drawing)
 
 
-def _said(summary: object, factor: float, places: int) -> str:
+def _number(summary: object, factor: float = 1) -> Number | None:
+    """A mean with its standard error, or a difference with its interval."""
     value = mapping(summary)
-    mean, error = (_times(value.get(key), factor) for key in ("mean", "standard_error"))
-    return words.decimal(mean, places) + ("" if error is None else f" ± {words.decimal(error, places)}")
-
-
-def _interval(difference: object, factor: float, places: int, *, sign: bool = True) -> str:
-    value = mapping(difference)
-    mean, low, high = (_times(value.get(key), factor) for key in ("mean", "low", "high"))
-    if mean is None:
-        return words.NOTHING
-    said = words.signed if sign else words.decimal
-    return said(mean, places) + ("" if low is None else f" [{said(low, places)}, {said(high, places)}]")
+    mean, spread, low, high = (_times(value.get(key), factor) for key in ("mean", "standard_error", "low", "high"))
+    return None if mean is None else Number(mean, spread, low, high)
 
 
 def _winner(difference: object, method: str, reference: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from nesbs import files
 from nesbs.records.recipe import parse_yaml
 from nesbs.report import diagrams, words
-from nesbs.report.comparison import IMAGES, comparison_notes, comparison_rows, images_rows
+from nesbs.report.comparison import IMAGES, comparison_notes, comparison_table, images_table
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves
 from nesbs.report.glossary import glossary
 from nesbs.report.reading import Record, mapping, sequence
@@ -64,17 +64,17 @@ def render_comparison_page(contest: ComparisonRecords) -> str:
     """The page as text; the same records give the same bytes."""
     record, curves = contest.comparison or {}, contest.curves or {}
     known = record or curves
-    heads, *rows = comparison_rows(record) if record else [[]]
+    table, images = comparison_table(record), images_table(record)
     values = {
         "names": [str(known[key]) for key in ("data", "space") if known.get(key)],
         "seeds": [str(seed) for seed in sequence(known.get("seeds"))],
         "begun": contest.seeds,
         "verdicts": _verdicts(record),
         "reference": str(known.get("reference")),
-        "heads": [(name, TERMS.get(name), name in TEXT) for name in heads],
-        "rows": rows,
+        "heads": [(name, TERMS.get(name), name in TEXT) for name in table.headings],
+        "rows": table.rows,
         "notes": comparison_notes(record) if record else [],
-        "images": images_rows(record),
+        "images": [images.headings, *images.rows] if images else [],
         "images_note": IMAGES,
         "charts": [
             ("Test error", _chart(record, "error", "test error in %", 100, 2)),
@@ -84,7 +84,7 @@ def render_comparison_page(contest: ComparisonRecords) -> str:
         else [],
         "curves": {
             "picture": base64.b64encode(draw_curves(curves).encode()).decode("ascii"),
-            "tables": curves_tables(curves),
+            "tables": [[table.headings, *table.rows] for table in curves_tables(curves)],
             "notes": curves_notes(curves),
         }
         if curves

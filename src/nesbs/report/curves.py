@@ -1,45 +1,87 @@
-"""Search efficiency as tables in Markdown and one figure, from the record alone (paper, Figs. 5 to 7)."""
+"""Budget curves as tables in Markdown and one figure, from the record alone (paper, Figs. 5 to 7)."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nesbs import files
-from nesbs.report import words
-from nesbs.report.comparison import markdown_table
+from nesbs.report import canvas, words
 from nesbs.report.reading import Record, mapping, sequence
+from nesbs.report.table import Number, Table, figure
 
-MARKS = "osD^vPX"
+ACROSS = {"budget": "architectures judged", "delta": "δ"}  # what the horizontal axis shows
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines of points in one pair of axes: error against the budget or against δ."""
+
+    title: str
+    across: str  # a key of ACROSS
+    lines: Mapping[str, Sequence[Mapping[str, Any]]]  # by the name in the legend
+
+    def values(self) -> list[float]:
+        """Every value on the horizontal axis, in order."""
+        return sorted({point[self.across] for line in self.lines.values() for point in line})
+
+    def rows(self, cell: Callable[[Mapping[str, Any] | None], Any]) -> list[tuple[str, list[Any]]]:
+        """A row for each line: its name, and what `cell` makes of its point (None: there is none) at each value."""
+        rows = []
+        for label, line in self.lines.items():
+            at = {point[self.across]: point for point in line}
+            rows.append((label, [cell(at.get(value)) for value in self.values()]))
+        return rows
+
+    def draw(self, axes: Any, style: Callable[[int, str], dict[str, Any]], *, apart: float = 0.0) -> None:
+        """Draw every line with its error bars; `apart` shifts them sideways, so that bars do not hide each other."""
+        for number, (label, line) in enumerate(self.lines.items()):
+            shift = apart * (number - (len(self.lines) - 1) / 2)
+            points = [(point[self.across] + shift, error) for point in line if (error := error_of(point)) is not None]
+            axes.errorbar(
+                [x for x, _ in points],
+                [error.value for _, error in points],
+                yerr=[error.spread or 0.0 for _, error in points],
+                label=label,
+                ms=4,
+                capsize=2,
+                **style(number, label),
+            )
+        axes.set_title(self.title)
+        axes.set_xlabel(ACROSS[self.across])
+
+
+def error_of(point: Mapping[str, Any] | None) -> Number | None:
+    """A point's test error in per cent, mean and standard error over seeds; None where no ensemble was found."""
+    error = mapping(mapping((point or {}).get("mean")).get("error"))
+    if not words.is_number(error.get("mean")):
+        return None
+    spread = error.get("standard_error")
+    return Number(100 * error["mean"], spread=100 * spread if words.is_number(spread) else None)
 
 
 def write_curves(folder: Path, record: Record) -> tuple[str, Path]:
     """Write `curves.md` and `curves.svg`; the tables and the figure's path."""
-    tables, figure = curves_as_markdown(record), folder / "curves.svg"
+    tables, picture = curves_as_markdown(record), folder / "curves.svg"
     files.write_text(folder / "curves.md", tables + "\n")
-    files.write_text(figure, draw_curves(record))
-    return tables, figure
+    files.write_text(picture, draw_curves(record))
+    return tables, picture
 
 
 def curves_as_markdown(record: Record) -> str:
     """A table for each size of ensembles: methods down, budgets across; and one for single values of δ."""
-    return "\n\n".join([*map(markdown_table, curves_tables(record)), curves_notes(record)])
+    return "\n\n".join([*(table.as_markdown() for table in curves_tables(record)), curves_notes(record)])
 
 
-def curves_tables(record: Record) -> list[list[list[str]]]:
-    """The cells of the tables, the first row of each the headings."""
+def curves_tables(record: Record) -> list[Table]:
+    """The tables; what their figures are is in `curves_notes`."""
     tables = []
-    for name, key, across in (("budget", "budget", _plain(record)), ("δ", "delta", _single(record))):
-        for size in sorted({point["size"] for point in across}):
-            here = [point for point in across if point["size"] == size]
-            values = sorted({point[key] for point in here})
-            rows = [[f"n = {size}, {name}", *(words.short(value) for value in values)]]
-            for label, line in _lines(here):
-                at = {point[key]: point for point in line}
-                rows.append([label, *(_said(at.get(value)) for value in values)])
-            tables.append(rows)
+    for panel in _panels(record):
+        corner = f"{panel.title}, {'δ' if panel.across == 'delta' else panel.across}"
+        rows = [[label, *cells] for label, cells in panel.rows(_cell)]
+        tables.append(Table([corner, *map(words.short, panel.values())], rows))
     return tables
 
 
@@ -65,90 +107,69 @@ def curves_notes(record: Record) -> str:
 
 def _costs(record: Record) -> str:
     """What it took, measured; nothing where a record does not say."""
-    costs = [mapping(cost) for cost in sequence(record.get("seconds"))]
-    said = []
+    seconds = [mapping(entry) for entry in sequence(record.get("seconds"))]
+    costs = []
     for name in ("supernet", "posterior", "points"):
-        known = [cost[name] for cost in costs if words.is_number(cost.get(name))]
-        if known:
-            times = f"{len(known)} × " if len(known) > 1 else ""
-            said.append(f"{name} {times}{words.decimal(sum(known) / len(known), 1)} s")
-    if not said:
+        values = [entry[name] for entry in seconds if words.is_number(entry.get(name))]
+        if values:
+            times = f"{len(values)} × " if len(values) > 1 else ""
+            costs.append(f"{name} {times}{words.decimal(sum(values) / len(values), 1)} s")
+    if not costs:
         return ""
     one = " All seeds draw from the supernet and posterior of the first." if record.get("one_supernet") else ""
-    return f"\nMeasured on this device: {', '.join(said)} (points: all of a seed's).{one}"
+    return f"\nMeasured on this device: {', '.join(costs)} (points: all of a seed's).{one}"
 
 
 def draw_curves(record: Record) -> str:
     """The figure as SVG: a panel for each size of ensembles, error against budget; below, error against δ."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    panels = [
-        (size, key, label, [point for point in part if point["size"] == size])
-        for key, label, part in (
-            ("budget", "architectures judged", _plain(record)),
-            ("delta", "δ", _single(record)),
-        )
-        for size in sorted({point["size"] for point in part})
-    ]
-    across = max(1, len({size for size, *_ in panels}))
+    panels = _panels(record)
+    across = max(1, len({panel.title for panel in panels}))
     down = max(1, -(-len(panels) // across))
-    with matplotlib.rc_context({"svg.hashsalt": "nesbs", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(3.6 * across + 1.6, 3.0 * down), layout="constrained")
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, (size, key, label, here) in zip(grid, panels, strict=False):
-            for number, (name, line) in enumerate(_lines(here)):
-                known = [point for point in line if mapping(point["mean"]).get("error")]
-                means = [mapping(point["mean"]["error"]) for point in known]
-                axes.errorbar(
-                    [point[key] for point in known],
-                    [100 * mean["mean"] for mean in means],
-                    yerr=[100 * (mean.get("standard_error") or 0.0) for mean in means],
-                    label=name,
-                    color=f"C{number}",
-                    marker=MARKS[number % len(MARKS)],
-                    ms=4,
-                    lw=1.2,
-                    capsize=2,
-                    ls="--" if name == "single-best" else "-",
-                )
-            axes.set_title(f"n = {size}")
-            axes.set_xlabel(label)
+    with canvas.styled(axes_titlesize="large") as new:
+        drawing = new(3.6 * across + 1.6, 3.0 * down)
+        grid = drawing.subplots(down, across, squeeze=False).ravel()
+        for axes, panel in zip(grid, panels, strict=False):
+            panel.draw(axes, _style)
             axes.set_ylabel("test error %")
             axes.grid(lw=0.4)
         for axes in grid[across - 1 : len(panels) : across]:  # beside the last panel of each row
-            axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
+            axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         for axes in grid[len(panels) :]:
             axes.remove()
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return text.getvalue()
+        return canvas.as_svg(drawing)
 
 
-def _plain(record: Record) -> list[dict[str, Any]]:
-    return [dict(point) for point in map(mapping, sequence(record.get("points"))) if point.get("delta") is None]
+def _style(number: int, label: str) -> dict[str, Any]:
+    marker = canvas.MARKS[number % len(canvas.MARKS)]
+    return {"color": f"C{number}", "marker": marker, "lw": 1.2, "ls": "--" if label == "single-best" else "-"}
 
 
-def _single(record: Record) -> list[dict[str, Any]]:
-    return [dict(point) for point in map(mapping, sequence(record.get("points"))) if point.get("delta") is not None]
+def _panels(record: Record) -> list[Panel]:
+    """A panel for each size of ensembles over budgets, then one for each over δ."""
+    points = [mapping(point) for point in sequence(record.get("points"))]
+    over_budgets = [point for point in points if point.get("delta") is None]
+    over_deltas = [point for point in points if point.get("delta") is not None]
+    return [
+        Panel(f"n = {size}", across, _lines([point for point in part if point["size"] == size]))
+        for across, part in (("budget", over_budgets), ("delta", over_deltas))
+        for size in sorted({point["size"] for point in part})
+    ]
 
 
-def _lines(points: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _lines(points: Sequence[Record]) -> dict[str, list[Record]]:
     """The points of each method and τ, under a name that says τ where there are several."""
     several = len({point["temperature"] for point in points} - {None}) > 1
-    lines: dict[str, list[dict[str, Any]]] = {}
+    lines: dict[str, list[Record]] = {}
     for point in points:
-        known = several and point["temperature"] is not None
-        name = f"{point['method']}, τ = {words.short(point['temperature'])}" if known else point["method"]
+        with_temperature = several and point["temperature"] is not None
+        name = f"{point['method']}, τ = {words.short(point['temperature'])}" if with_temperature else point["method"]
         lines.setdefault(name, []).append(point)
-    return list(lines.items())
+    return lines
 
 
-def _said(point: dict[str, Any] | None) -> str:
-    error = mapping(mapping((point or {}).get("mean")).get("error"))
-    if point is None or not error:
+def _cell(point: Record | None) -> str:
+    error = error_of(point)
+    if point is None or error is None:
         return words.NOTHING
-    spread = error.get("standard_error")
-    said = words.decimal(100 * error["mean"], 2) + ("" if spread is None else f" ± {words.decimal(100 * spread, 2)}")
     verdict = mapping(point.get("difference")).get("verdict")
-    return said + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")
+    return figure(error, 2) + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")

@@ -6,6 +6,7 @@ from typing import Any
 
 from nesbs.report import charts, words
 from nesbs.report.reading import Record, mapping, sequence
+from nesbs.report.table import Table
 
 # What estimates are ranked by; the last where the posterior is fitted to something else than the loss.
 KINDS = {"loss": "loss", "error": "error", "brier": "Brier score", "evidence": "evidence"}
@@ -57,15 +58,21 @@ def scatter(record: Record) -> Any:
 
 def quality_as_text(record: Record) -> str:
     """The figures as a table for a terminal, and the verdict."""
+    rows = [
+        [
+            row["name"],
+            *(_said(row[name]) for name in ("spearman", "pearson", "agreement")),
+            words.decimal(row["better_half"], 2),
+        ]
+        for kind in KINDS
+        for row in _rows(record, kind)
+    ]
+    table = Table(["estimate, ensembles", "Spearman", "Pearson", "Agreement", "better half"], rows)
     lines = [
         f"{len(sequence(record.get('architectures')))} architectures; "
         f"truth: {truth_in_words(mapping(record.get('truth')))}",
-        f"{'estimate, ensembles':<28}{'Spearman':>22}{'Pearson':>22}{'Agreement':>22}{'better half':>13}",
+        table.as_text("<28", ">22", ">22", ">22", ">13"),
     ]
-    for row in [row for kind in KINDS for row in _rows(record, kind)]:
-        cells = [f"{_said(row[name]):>22}" for name in ("spearman", "pearson", "agreement")]
-        half = words.decimal(row["better_half"], 2)
-        lines.append(f"{row['name']:<28}{''.join(cells)}{half:>13}")
     lines.append("in brackets: 95 % intervals; better half: Spearman among the truly better half")
     judged = mapping(record.get("mass"))
     if judged:

@@ -1,86 +1,132 @@
-"""The measures as plain text, for the terminal."""
+"""One table for everybody: as text for a terminal, as Markdown, as LaTeX and as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from nesbs.report import words
-from nesbs.report.further_measures import calibration, corruptions, human, unseen
-from nesbs.report.reading import Record, mapping
-from nesbs.report.scores import best_member, gain_over_best, gains, measured_images
+
+LATEX = {
+    words.NOTHING: "--",
+    "±": "$\\pm$",
+    "−": "$-$",
+    "τ": "$\\tau$",
+    "δ": "$\\delta$",
+    "Δ": "$\\Delta$",
+    "×": "$\\times$",
+}
 
 
-def scores_as_text(metrics: Record) -> str:
-    """The chosen ensemble beside its best member and beside a uniform-random ensemble, and what else was measured."""
-    ensemble, uniform = metrics["ensemble"], metrics.get("uniform")
-    alone = len(ensemble["members"]) == 1
-    rows = [("the network" if alone else "chosen ensemble", ensemble)]
-    if not alone:
-        rows.append(("its best member*", best_member(ensemble)))
-    if uniform:
-        rows.append(("uniform-random ensemble", uniform))
-    lines = [
-        f"{metrics['data']}, {metrics['test_images']} {measured_images(metrics)}",
-        f"{'':<24}{'error %':>9}{'NLL':>9}{'Brier':>9}{'ECE':>9}{'top-5 %':>9}{'ATE %':>9}{'PPD %':>9}",
-    ]
-    for name, row in rows:
-        line = f"{name:<24}{100 * row['error']:>9.2f} {row['nll']:>8.4f}{row['brier']:>9.4f}{row['ece']:>9.4f}"
-        top5 = row.get("top5_error")
-        line += f"{words.NOTHING:>9}" if top5 is None else f"{100 * top5:>9.2f}"
-        if "member_error" in row:
-            line += f"{100 * row['member_error']:>9.2f}{100 * row['disagreement']:>9.2f}"
-        lines.append(line)
-    if alone:
-        return "\n".join([*lines, *_parts(metrics)])
-    lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
-    return "\n".join([*lines, *_gains(metrics), *_parts(metrics)])
+@dataclass(frozen=True)
+class Number:
+    """A figure with its spread (±) or its interval; `written` is how a source prints it, where that is to be kept."""
+
+    value: float
+    spread: float | None = None
+    low: float | None = None
+    high: float | None = None
+    written: str | None = None
+
+    def text(self, places: int, *, signed: bool = False) -> str:
+        """The figure with so many decimal places; `signed` writes a plus before what is above zero.
+
+        >>> Number(5.834, spread=0.3).text(2), Number(0.5, low=-0.1, high=0.8).text(1)
+        ('5.83 ± 0.30', '0.5 [−0.1, 0.8]')
+        """
+        if self.written is not None:
+            return self.written.replace("-", "−")
+
+        def one(value: float) -> str:
+            return words.signed(value, places) if signed else words.decimal(value, places).replace("-", "−")
+
+        if self.spread is not None:
+            return f"{one(self.value)} ± {words.decimal(self.spread, places)}"
+        if self.low is not None and self.high is not None:
+            return f"{one(self.value)} [{one(self.low)}, {one(self.high)}]"
+        return one(self.value)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How far the figure reaches down and up, for a drawing."""
+        if self.low is not None and self.high is not None:
+            return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
+        return self.spread or 0.0, self.spread or 0.0
 
 
-def _gains(metrics: Record) -> list[str]:
-    said = [
-        f"{row['name']}: error {words.signed(100 * row['error'], 2)} points, NLL {words.signed(row['nll'], 4)}"
-        for row in gains(metrics)
-    ]
-    lines = ["gain (positive is better) " + "; ".join(said)] if said else []
-    if gain := gain_over_best(mapping(metrics.get("ensemble"))):
-        error = gain["error"]
-        gained, low, high = (words.signed(100 * error[key], 2) for key in ("gain", "low", "high"))
-        lines.append(
-            f"over member {error['member']}, the best, on the same images: error {gained} points, "
-            f"95 % interval {low} to {high}"
-        )
-    return lines
+def figure(number: Number | None, places: int, *, signed: bool = False) -> str:
+    """A number as a table shows it, a dash where there is none.
+
+    >>> figure(Number(0.5), 1, signed=True), figure(None, 1)
+    ('+0.5', '–')
+    """
+    return words.NOTHING if number is None else number.text(places, signed=signed)
 
 
-def _parts(metrics: Record) -> list[str]:
-    """A line or two for each part that was measured."""
-    lines = []
-    if scaled := calibration(metrics):
-        own = scaled["rows"][0]
-        temperatures = " and ".join(words.decimal(value, 2) for value in own["temperatures"])
-        other_half = f"the other half of the {measured_images(metrics)}"
-        fitted = "held-out training images" if scaled["held_out"] else other_half
-        changes = ", ".join(
-            f"{name} {words.decimal(own['before'].get(key), 4)} → {words.decimal(own['after'].get(key), 4)}"
-            for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
-        )
-        lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}")
-    if people := human(metrics):
-        row = people["rows"][0]["row"]
-        lines.append(
-            f"people ({people['file']}): KL divergence {words.decimal(row.get('kl_divergence'), 4)}, "
-            f"total variation {words.decimal(row.get('total_variation'), 4)} (lower is nearer)"
-        )
-    if other := unseen(metrics):
-        cells = zip(other["scores"], other["rows"][0]["cells"], strict=True)
-        said = "; ".join(
-            f"{name} {words.decimal(cell.get('auroc'), 4)} and {words.percent(cell.get('fpr95'))}"
-            for name, cell in cells
-        )
-        lines.append(f"unseen data {other['data']}, AUROC (higher is better) and FPR95 (lower): {said}")
-    if corrupted := corruptions(metrics):
-        errors, _, ece = corrupted["tables"]
-        named = ", ".join(f"{row['name'].lower()} {words.percent(row['mean'])}" for row in errors["rows"])
-        lines.append(
-            f"{corrupted['count']} corruptions, mean error: {named}; "
-            f"the ensemble's ECE {words.decimal(ece['rows'][0]['mean'], 4)}"
-        )
-    return lines
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under headings, with a title above and notes below; a heading may have two lines."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    notes: Sequence[str] = ()
+
+    def as_text(self, *formats: str) -> str:
+        """The table for a terminal; each column has a format as Python writes it: "<24", ">9".
+
+        >>> print(Table(["", "error %"], [["ensemble", "8.10"]]).as_text("<12", ">9"))
+                      error %
+        ensemble         8.10
+        """
+        lines = ["".join(map(format, row, formats)).rstrip() for row in (self.headings, *self.rows)]
+        return "\n".join(lines)
+
+    def as_markdown(self) -> str:
+        """The table in Markdown, with even columns.
+
+        >>> print(Table(["n", "error"], [["3", "5 %"]]).as_markdown())
+        | n | error |
+        | - | ----- |
+        | 3 | 5 %   |
+        """
+        rows = [[cell.replace("|", "\\|") for cell in row] for row in (self._flat_headings(), *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        rows.insert(1, ["-" * width for width in widths])
+        lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows]
+        return "\n\n".join([*([f"## {self.title}"] if self.title else []), "\n".join(lines), *self.notes])
+
+    def as_latex(self) -> str:
+        """The table for a document that loads booktabs; title and notes are comments above it."""
+        needs = "Needs \\usepackage{booktabs}; a dash: not measured or not given."
+        stacked = ("\\\\".join(map(_escaped, heading.split("\n"))) for heading in self.headings)
+        heads = [f"\\shortstack{{{text}}}" if "\\\\" in text else text for text in stacked]
+        lines = [f"% {line}" for line in (self.title, *self.notes, needs) if line]
+        lines += [f"\\begin{{tabular}}{{l{'c' * (len(heads) - 1)}}}", "\\toprule", f"{' & '.join(heads)} \\\\"]
+        lines += ["\\midrule", *(f"{' & '.join(map(_escaped, row))} \\\\" for row in self.rows)]
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
+
+    def as_csv(self) -> str:
+        """The headings and the rows, without title and notes.
+
+        >>> Table(["n", "error"], [["3", "5,2"]]).as_csv()
+        'n,error\\n3,"5,2"\\n'
+        """
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self._flat_headings(), *self.rows])
+        return text.getvalue()
+
+    def _flat_headings(self) -> list[str]:
+        return [heading.replace("\n", ": ") for heading in self.headings]
+
+
+def _escaped(text: str) -> str:
+    """Text as LaTeX takes it."""
+    text = text.replace("\\", "\\textbackslash ")
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text).replace("~", "\\textasciitilde ").replace("^", "\\textasciicircum ")
+    for sign, command in LATEX.items():
+        text = text.replace(sign, command)
+    return text

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from nesbs.evaluation import summarise
-from nesbs.report import words
+from nesbs.report import canvas, words
 from nesbs.report.reading import Record, mapping, sequence
-from nesbs.reproduce import canvas, facts
+from nesbs.report.table import Number
+from nesbs.reproduce import facts
 from nesbs.reproduce.spec import Experiment
-from nesbs.reproduce.tables import Cell, Heading, Number, Table, written
+from nesbs.reproduce.tables import Cell, Heading, PaperTable, written
 
 POSTERIORS = ("post-training", "best-response")
 
 
-def gaussians_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def gaussians_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Figure 2 in numbers: for every δ the mean and the spread of log densities over particles."""
     rows = []
     for entry in _deltas(record):
@@ -28,7 +29,7 @@ def gaussians_tables(experiment: Experiment, record: Record, paper: Record) -> l
     )
     spread = "Standard deviation and mean over particles; ± standard error over seeds."
     notes = facts.notes(experiment, record, paper, spread=spread)
-    return [Table(facts.title(experiment, record), "δ", headings, tuple(rows), notes)]
+    return [PaperTable(facts.title(experiment, record), "δ", headings, tuple(rows), notes)]
 
 
 def draw_gaussians(experiment: Experiment, record: Record) -> tuple[str, bytes]:
@@ -76,7 +77,7 @@ def draw_gaussians(experiment: Experiment, record: Record) -> tuple[str, bytes]:
         return canvas.saved(figure)
 
 
-def tradeoff_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def tradeoff_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Figure 3 in numbers: mean and deviation of the errors of single networks."""
     found = facts.part(record, "CIFAR-10")
     on = facts.data_name(record, "CIFAR-10")
@@ -95,7 +96,7 @@ def tradeoff_tables(experiment: Experiment, record: Record, paper: Record) -> li
         f"{found.get('repeats', words.NOTHING)} times. The map of predictions: {found.get('plane', words.NOTHING)}."
     )
     notes = facts.notes(experiment, record, paper, spread=spread)
-    return [Table(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
+    return [PaperTable(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
 
 
 def draw_tradeoff(experiment: Experiment, record: Record, paper: Record) -> tuple[str, bytes]:
@@ -145,7 +146,7 @@ def draw_tradeoff(experiment: Experiment, record: Record, paper: Record) -> tupl
         return canvas.saved(figure)
 
 
-def discrepancy_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def discrepancy_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Figure 4 in numbers."""
     on = facts.data_name(record, "CIFAR-10")
     headings = tuple(
@@ -163,7 +164,7 @@ def discrepancy_tables(experiment: Experiment, record: Record, paper: Record) ->
     )
     spread = "Mean ± standard error over seeds."
     notes = facts.notes(experiment, record, paper, spread=spread)
-    return [Table(facts.title(experiment, record), "posterior", headings, rows, notes)]
+    return [PaperTable(facts.title(experiment, record), "posterior", headings, rows, notes)]
 
 
 def draw_discrepancy(experiment: Experiment, record: Record) -> tuple[str, bytes]:

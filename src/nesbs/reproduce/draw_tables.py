@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from nesbs.evaluation import paired, summarise
-from nesbs.report import words
+from nesbs.report import canvas, words
 from nesbs.report.reading import Record, mapping, sequence
-from nesbs.reproduce import canvas, facts
+from nesbs.report.table import Number
+from nesbs.reproduce import facts
 from nesbs.reproduce.spec import BEST_RESPONSE, Experiment
-from nesbs.reproduce.tables import Cell, Heading, Number, Table
+from nesbs.reproduce.tables import Cell, Heading, PaperTable
 
 ATTACKS = {"fgsm": "FGSM", "pgd": "PGD-40", "cw": "CW", "autoattack": "AutoAttack"}  # ours: the paper's name
 OVER_SEEDS = "Ours: mean ± standard error over seeds (none with one seed)."
 
 
-def methods_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def methods_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Tables 1, 2, 3 and 5: a row for each of the paper's, in its order."""
     headings = [
         Heading(column.name, column.unit, facts.data_name(record, column.part), column.part, column.places)
@@ -29,10 +30,10 @@ def methods_tables(experiment: Experiment, record: Record, paper: Record) -> lis
             cells.append(facts.beside(facts.ours(found, column.measure), paper, label, name))
         rows.append((label, tuple(cells)))
     notes = facts.notes(experiment, record, paper, spread=OVER_SEEDS)
-    return [Table(facts.title(experiment, record), "architecture(s)", tuple(headings), tuple(rows), notes)]
+    return [PaperTable(facts.title(experiment, record), "architecture(s)", tuple(headings), tuple(rows), notes)]
 
 
-def attacks_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def attacks_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Table 4: one table for each data set, a row for each method under each attack."""
     spread = "Mean ± standard deviation over the members attacked in turn; accuracies on the perturbed images."
     tables = []
@@ -55,7 +56,7 @@ def attacks_tables(experiment: Experiment, record: Record, paper: Record) -> lis
         said = f"{spread} Ours under the settings {', '.join(settings)}." if settings else spread
         notes = facts.notes(experiment, record, paper, spread=said)
         tables.append(
-            Table(
+            PaperTable(
                 facts.title(experiment, record, label),
                 "method, attack",
                 tuple(headings),
@@ -66,7 +67,7 @@ def attacks_tables(experiment: Experiment, record: Record, paper: Record) -> lis
     return tables
 
 
-def quality_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def quality_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Table 6: by error, as the paper's performance is, and by loss."""
     found = facts.part(record, "CIFAR-10")
     sizes = (1, 3, 5, 7)
@@ -93,7 +94,7 @@ def quality_tables(experiment: Experiment, record: Record, paper: Record) -> lis
     truth = mapping(found.get("truth"))
     spread = f"Truth: trained for {truth.get('epochs', words.NOTHING)} epochs. {found.get('verdict') or ''}".strip()
     return [
-        Table(
+        PaperTable(
             facts.title(experiment, record),
             "measure",
             headings,
@@ -103,7 +104,7 @@ def quality_tables(experiment: Experiment, record: Record, paper: Record) -> lis
     ]
 
 
-def posteriors_tables(experiment: Experiment, record: Record, paper: Record) -> list[Table]:
+def posteriors_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
     """Table 7: either posterior, and how far post-training is below best-response, paired over seeds."""
     methods = mapping(facts.part(record, "CIFAR-10").get("methods"))
     on = facts.data_name(record, "CIFAR-10")
@@ -125,10 +126,10 @@ def posteriors_tables(experiment: Experiment, record: Record, paper: Record) -> 
         f"{OVER_SEEDS} Δ: best-response less post-training, paired over seeds; a 95 % t interval from three seeds on."
     )
     notes = facts.notes(experiment, record, paper, spread=spread)
-    return [Table(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
+    return [PaperTable(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
 
 
-def draw_tables(title: str, tables: list[Table]) -> tuple[str, bytes]:
+def draw_tables(title: str, tables: list[PaperTable]) -> tuple[str, bytes]:
     """A panel for each column of the tables: ours as discs, the paper's as open diamonds, with their spreads."""
     with canvas.styled() as new:
         across = max(len(table.headings) for table in tables)
@@ -149,7 +150,7 @@ def draw_tables(title: str, tables: list[Table]) -> tuple[str, bytes]:
         return canvas.saved(figure)
 
 
-def draw_quality(tables: list[Table]) -> tuple[str, bytes]:
+def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
     """Table 6 as three panels over the size of ensembles."""
     [table] = tables
     sizes = [int(heading.name.removeprefix("n = ")) for heading in table.headings]
@@ -207,7 +208,7 @@ def _points(
         axes.errorbar([x for x, _ in known], [n.value for _, n in known], yerr=reach, lw=1.2, label=label, **style)
 
 
-def _column(axes: Any, table: Table, place: int) -> None:
+def _column(axes: Any, table: PaperTable, place: int) -> None:
     heading = table.headings[place]
     for row, (_, cells) in enumerate(table.rows):
         ours, paper = cells[place].ours, cells[place].paper

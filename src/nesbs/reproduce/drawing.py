@@ -26,9 +26,9 @@ from nesbs.reproduce.draw_tables import (
 )
 from nesbs.reproduce.facts import title
 from nesbs.reproduce.spec import Experiment, paper_figures
-from nesbs.reproduce.tables import Table, as_csv, as_latex, as_markdown
+from nesbs.reproduce.tables import PaperTable, as_csv, as_latex, as_markdown
 
-TABLES: dict[str, Callable[[Experiment, Record, Record], list[Table]]] = {
+TABLES: dict[str, Callable[[Experiment, Record, Record], list[PaperTable]]] = {
     "methods": methods_tables,
     "attacks": attacks_tables,
     "quality": quality_tables,
@@ -40,7 +40,7 @@ TABLES: dict[str, Callable[[Experiment, Record, Record], list[Table]]] = {
 }
 
 
-def tables_of(experiment: Experiment, record: Record) -> list[Table]:
+def tables_of(experiment: Experiment, record: Record) -> list[PaperTable]:
     """The tables of an experiment; what its record lacks is a dash."""
     return TABLES[experiment.kind](experiment, record, paper_figures(experiment.name))
 

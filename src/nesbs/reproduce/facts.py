@@ -7,8 +7,9 @@ from typing import Any
 from nesbs.evaluation import summarise
 from nesbs.report import words
 from nesbs.report.reading import Record, mapping, sequence
+from nesbs.report.table import Number
 from nesbs.reproduce.spec import SCALES, Experiment
-from nesbs.reproduce.tables import Cell, Number, written
+from nesbs.reproduce.tables import Cell, written
 
 CITED = "Shu et al., Neural Ensemble Search via Bayesian Sampling, UAI 2022"
 # How a measure in a record becomes the figure in a table.
