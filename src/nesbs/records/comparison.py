@@ -75,4 +75,5 @@ class ComparisonRecord(StampedRecord):
     reference: str | None = None
     sampler: str | None = None
     rivals: dict[str, Any] | None = None  # the recipe's section
+    added: Texts | None = None  # to the paper's method, see `Recipe.additions`
     methods: Named[MethodRecord] | None = None

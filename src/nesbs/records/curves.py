@@ -60,4 +60,5 @@ class CurvesRecord(StampedRecord):
     reference: str | None = None
     sampler: str | None = None
     search: str | None = None
+    added: Texts | None = None  # to the paper's method, see `Recipe.additions`
     points: Many[PointRecord] | None = None

@@ -122,6 +122,7 @@ class PartRecord(Record):
     space: str | None = None
     ensemble_size: Count | None = None
     searched_on: str | None = None
+    added: Texts | None = None  # to the paper's method, see `Recipe.additions`
     epochs: Epochs | None = None
     methods: Named[MethodEntry] | None = None
     attack: Texts | None = None  # settings of the attacks

@@ -58,6 +58,31 @@ class Recipe(Settings):
         """The recipe with every default written out."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
+    def additions(self) -> tuple[str, ...]:
+        """What is ours on top of the paper's method, as short phrases; empty where the recipe is the paper's alone.
+
+        What the paper leaves open (sizes, epochs, the weight of the evidence) does not count.
+
+        >>> Recipe.of({"posterior": {"estimator": "straight-through"}}).additions()
+        ()
+        >>> Recipe.of({"search": {"method": "forward"}}).additions()
+        ('leave-one-out gradients for the posterior', 'forward selection over all candidates')
+        """
+        supernet, posterior = self.supernet, self.posterior
+        parts = {
+            f"groups of paths in the supernet's training (supernet.paths={supernet.paths})": supernet.paths != "one",
+            "no dead architectures in the supernet's training": supernet.skip_dead,
+            "leave-one-out gradients for the posterior": posterior.estimator == "leave-one-out",
+            f"rank shares of {posterior.reference} reference architectures as evidence": posterior.reference > 0,
+            "untrained networks in the evidence": posterior.untrained > 0,
+            "a share of labels taken for random": posterior.noise > 0,
+            f"the best of {posterior.starts} fits of the posterior": posterior.starts > 1,
+            "ensembles drawn uniformly, without the posterior": self.sampler.name == "uniform",
+            "forward selection over all candidates": self.search.method == "forward",
+        }
+        searched = self.ensemble.architectures is None
+        return tuple(phrase for phrase, is_used in parts.items() if searched and is_used)
+
     def differences(self, other: Recipe) -> list[str]:
         """The dotted keys in which two recipes differ."""
         mine, others = flatten(self.model_dump(mode="json")), flatten(other.model_dump(mode="json"))
