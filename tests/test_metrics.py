@@ -150,7 +150,7 @@ def test_certain_and_right_and_one_class():
 def test_averages():
     log_probs = torch.stack([random_case(seed)[0] for seed in range(4)])
     torch.testing.assert_close(metrics.average(log_probs).exp(), log_probs.exp().mean(0))
-    torch.testing.assert_close(metrics.average_logits(log_probs).exp(), log_probs.mean(0).softmax(-1))
+    torch.testing.assert_close(metrics.combine(log_probs, "logits").exp(), log_probs.mean(0).softmax(-1))
 
 
 def test_disagreement_counts_pairs():

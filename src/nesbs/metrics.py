@@ -8,12 +8,14 @@ made in float64. A log-probability of −∞ is allowed: certain and wrong has a
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from nesbs.errors import NesbsError
 
+Combine = Literal["probabilities", "logits"]  # what an ensemble averages
 EDGE = 1e-6  # a confidence so near above the edge of a bin is at it: float32 predictions are no finer
 
 
@@ -26,9 +28,22 @@ def average(log_probs: Tensor) -> Tensor:
     return log_probs.logsumexp(0) - math.log(log_probs.shape[0])
 
 
-def average_logits(logits: Tensor) -> Tensor:
-    """The other way to combine members: mean logits, then softmax; (members, images, classes) to (images, classes)."""
-    return logits.mean(0).log_softmax(-1)
+def combine(logits: Tensor, how: Combine) -> Tensor:
+    """The ensemble's log-probabilities (images, classes) from its members' logits (members, images, classes).
+
+    Members are averaged after the softmax (`probabilities`) or before it (`logits`).
+
+    >>> logits = torch.tensor([[[0.2, 0.8]], [[0.6, 0.4]]]).log()
+    >>> combine(logits, "probabilities").exp()
+    tensor([[0.4000, 0.6000]])
+    >>> combine(logits, "logits").exp()
+    tensor([[0.3798, 0.6202]])
+    """
+    if how == "probabilities":
+        return average(logits.log_softmax(-1))
+    if how == "logits":
+        return logits.mean(0).log_softmax(-1)
+    raise NesbsError(f"members are combined by probabilities or logits, found {how!r}")
 
 
 def error(log_probs: Tensor, labels: Tensor) -> Tensor:

@@ -37,8 +37,7 @@ def predictions(candidates=6, images=50, classes=4, seed=0):
 def test_losses_equal_a_loop_over_ensembles(combine):
     log_probs, labels = predictions()
     members = torch.tensor(list(itertools.combinations_with_replacement(range(6), 3)))
-    average = metrics.average if combine == "probabilities" else metrics.average_logits
-    expected = [float(metrics.nll(average(log_probs[row]), labels)) for row in members]
+    expected = [float(metrics.nll(metrics.combine(log_probs[row], combine), labels)) for row in members]
     assert ensemble_losses(log_probs, labels, members, combine).tolist() == pytest.approx(expected, rel=1e-5)
 
 

@@ -124,8 +124,7 @@ class Finder:
 
     def measure(self, architectures: Sequence[Architecture]) -> dict[str, float]:
         """Error and NLL on the test images with the supernet's weights."""
-        average = metrics.average if self.combine == "probabilities" else metrics.average_logits
-        log_probs = average(self.test.log_probs(architectures))
+        log_probs = metrics.combine(self.test.log_probs(architectures), self.combine)
         labels = self.run.data.test.labels
         return {"error": float(metrics.error(log_probs, labels)), "nll": float(metrics.nll(log_probs, labels))}
 

@@ -132,9 +132,7 @@ class Contest:
 
     def combined(self, logits: Tensor) -> Tensor:
         """The ensemble's log-probabilities (images, classes) from its members' logits (members, images, classes)."""
-        if self.run.recipe.ensemble.combine == "logits":
-            return metrics.average_logits(logits)
-        return metrics.average(logits.log_softmax(-1))
+        return metrics.combine(logits, self.run.recipe.ensemble.combine)
 
     def search_seconds(self, method: str) -> float:
         """What finding the architectures took: each method pays for what it used, whoever had it made."""

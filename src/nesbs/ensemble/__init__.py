@@ -12,11 +12,10 @@ from nesbs.ensemble.members import (
     train_ensemble,
     train_member,
 )
-from nesbs.ensemble.scoring import Combine, Predictor, Score, ensemble_losses, scorer
+from nesbs.ensemble.scoring import Predictor, Score, ensemble_losses, scorer
 from nesbs.ensemble.selection import Selection
 
 __all__ = [
-    "Combine",
     "Ensemble",
     "EnsembleSettings",
     "MemberSettings",

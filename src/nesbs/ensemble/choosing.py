@@ -14,10 +14,11 @@ from pydantic import Field, field_validator
 
 from nesbs import rng
 from nesbs.data import Split
-from nesbs.ensemble.scoring import Combine, Score, scorer
+from nesbs.ensemble.scoring import Score, scorer
 from nesbs.ensemble.selection import Selection
 from nesbs.ensemble.tuning import tune
 from nesbs.errors import NesbsError
+from nesbs.metrics import Combine
 from nesbs.posterior import Posterior
 from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
 from nesbs.settings import Settings

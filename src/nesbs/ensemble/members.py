@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nesbs import metrics, rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.errors import NesbsError
+from nesbs.metrics import Combine
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, named_architecture, widest
 from nesbs.training import Batch, CapturedStep, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
@@ -30,7 +31,7 @@ class EnsembleSettings(Settings):
         min_length=1,
         description="fixed instead of searched: names from the zoo or texts; one is trained size times",
     )
-    combine: Literal["probabilities", "logits"] = Field("probabilities", description="what is averaged")
+    combine: Combine = Field("probabilities", description="what is averaged")
 
     @model_validator(mode="after")
     def _one_for_each(self) -> EnsembleSettings:
@@ -103,9 +104,7 @@ class MemberSettings(TrainingSettings):
 class Ensemble(nn.Module):
     """Networks with different architectures that answer together; members keep an axis of their own."""
 
-    def __init__(
-        self, members: Sequence[Member], combine: Literal["probabilities", "logits"] = "probabilities"
-    ) -> None:
+    def __init__(self, members: Sequence[Member], combine: Combine = "probabilities") -> None:
         super().__init__()
         if not members:
             raise NesbsError("an ensemble needs at least one member")
@@ -123,9 +122,7 @@ class Ensemble(nn.Module):
 
     def combined(self, logits: Tensor) -> Tensor:
         """The ensemble's log-probabilities (images, classes) from its members' logits (members, images, classes)."""
-        if self.combine == "logits":
-            return metrics.average_logits(logits)
-        return metrics.average(logits.log_softmax(-1))
+        return metrics.combine(logits, self.combine)
 
     @torch.no_grad()
     def predict(
@@ -260,7 +257,7 @@ def train_ensemble(
     split: Split,
     *,
     seed: int = 0,
-    combine: Literal["probabilities", "logits"] = "probabilities",
+    combine: Combine = "probabilities",
     on_epoch: Callable[[int, Epoch], None] | None = None,
     **settings: object,
 ) -> Ensemble:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from nesbs import metrics
 from nesbs.data import Split
+from nesbs.metrics import Combine
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
-Combine = Literal["probabilities", "logits"]
 # The validation loss of each of several ensembles, (ensembles,).
 Score = Callable[[Sequence[Sequence[Architecture]]], Tensor]
 AT_ONCE = 64  # candidates whose predictions are looked at together
