@@ -1,10 +1,8 @@
 """Choosing (Algorithm 1), the Ensemble module, training its members from scratch."""
 
-from nesbs.ensemble.choosing import SearchSettings, choose, decide, forward_select, search
+from nesbs.ensemble.choosing import choose, decide, forward_select, search
 from nesbs.ensemble.members import (
     Ensemble,
-    EnsembleSettings,
-    MemberSettings,
     build_member,
     design_member,
     groups,
@@ -14,6 +12,7 @@ from nesbs.ensemble.members import (
 )
 from nesbs.ensemble.scoring import Predictor, Score, ensemble_losses, scorer
 from nesbs.ensemble.selection import Selection
+from nesbs.ensemble.settings import EnsembleSettings, MemberSettings, SearchSettings
 
 __all__ = [
     "Ensemble",

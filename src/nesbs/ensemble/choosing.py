@@ -1,6 +1,7 @@
 """Algorithm 1: propose ensembles, estimate each one's validation loss, keep the best.
 
-Choosing takes proposals and a score, not the stages that made them: every rival is another proposal.
+Choosing takes proposals and a score, not the stages that made them: every rival is another proposal. Forward selection
+(`forward_select`, `search.method`) is ours, not the paper's.
 """
 
 from __future__ import annotations
@@ -10,46 +11,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field, field_validator
-
 from nesbs import rng
 from nesbs.data import Split
 from nesbs.ensemble.scoring import Score, scorer
 from nesbs.ensemble.selection import Selection
-from nesbs.ensemble.tuning import tune
-from nesbs.errors import NesbsError
+from nesbs.ensemble.settings import EnsembleSettings, Method, SearchSettings
+from nesbs.ensemble.tuning import tune as tune_delta
+from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
 from nesbs.posterior import Posterior
 from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
-from nesbs.settings import Settings
+from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 
-Method = Literal["rounds", "forward"]
-HEARD = 8  # candidates that are estimated between two words of progress
-
-
-class SearchSettings(Settings):
-    """How an ensemble is chosen (recipe section `search`)."""
-
-    rounds: int = Field(5, ge=1, description="T, ensembles drawn (for each δ); paper: 5")
-    method: Method = Field(
-        "rounds", description="the paper's best of the rounds, or also forward selection over all candidates"
-    )
-    duplicates: Duplicates = Field("redraw", description="members alike: allow, refuse, or redraw the ensemble")
-    batch_size: int = Field(250, ge=2, description="of estimation; BatchNorm sees batches of this size")
-    tune: Literal["grid", "bayesian"] = Field(
-        "grid", description="δ from sampler.delta, or by Bayesian optimisation over delta_range (extra hpo)"
-    )
-    trials: int = Field(15, ge=1, description="values of δ that Bayesian optimisation tries")
-    delta_range: tuple[float, float] = Field((-2.0, 1.0), description="paper, app. B.4")
-
-    @field_validator("delta_range")
-    @classmethod
-    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
-        if not value[0] < value[1]:
-            raise ValueError("the range's lower end must be below its upper end")
-        return value
+PROGRESS_EVERY = 8  # candidates between two progress updates
+OnProgress = Callable[[int, int], None]  # how many are done, how many there are
+DEFAULT = SearchSettings()
+ENSEMBLE = EnsembleSettings()
 
 
 def choose(proposals: Sequence[Proposal], score: Score) -> tuple[int, list[float]]:
@@ -69,7 +48,7 @@ def _lowest(losses: Sequence[float]) -> int:
 def forward_select(candidates: Sequence[Architecture], size: int, score: Score) -> tuple[list[Architecture], float]:
     """Start with the best candidate, keep adding the one not yet chosen that lowers the ensemble's loss most.
 
-    Stops at `size`, without replacement and without an early stop.
+    Stops at `size`, without replacement and without an early stop. Ours, not the paper's.
     """
     left = list(dict.fromkeys(candidates))
     if size > len(left):
@@ -89,11 +68,11 @@ def decide(
 ) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
     """The ensemble that proposals end with: its members, its loss, its proposal, and the losses of all of them.
 
-    The best proposal (line 8); with `forward` a greedy choice from all their candidates where that is better, which is
-    no proposal.
+    The best proposal (line 8); with `forward` (ours, not the paper's) a greedy choice from all their candidates where
+    that is better, which is no proposal.
     """
     best, losses = choose(proposals, score)
-    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
+    candidates = _candidates(proposals)
     size = len(proposals[best].architectures)
     if method == "forward" and len(candidates) >= size:
         # Greedy is usually better than the best round, not always: keep the better of the two.
@@ -103,26 +82,29 @@ def decide(
     return proposals[best].architectures, losses[best], proposals[best], losses
 
 
-def losses_alone(
-    candidates: Sequence[Architecture], score: Score, heard: Callable[[int, int], None] | None = None
-) -> list[float]:
-    """The loss of every candidate by itself; `heard` learns how many are done."""
+def _candidates(proposals: Sequence[Proposal]) -> list[Architecture]:
+    """Every architecture that is proposed, once, in the order in which they come."""
+    return list(dict.fromkeys(one for proposal in proposals for one in proposal.architectures))
+
+
+def _losses_alone(candidates: Sequence[Architecture], score: Score, on_progress: OnProgress | None) -> list[float]:
+    """The loss of every candidate by itself."""
     losses: list[float] = []
     while len(losses) < len(candidates):
-        part = candidates[len(losses) : len(losses) + (HEARD if losses else 1)]  # a first word soon
+        part = candidates[len(losses) : len(losses) + (PROGRESS_EVERY if losses else 1)]  # a first update soon
         losses += score([[candidate] for candidate in part]).tolist()
-        if heard is not None:
-            heard(len(losses), len(candidates))
+        if on_progress is not None:
+            on_progress(len(losses), len(candidates))
     return losses
 
 
 def _tuned(
     sampler: Sampler,
-    ask: Callable[..., list[Proposal]],
+    propose: Callable[..., list[Proposal]],
     score: Score,
     settings: SearchSettings,
     seed: int,
-    heard: Callable[[int, int], None] | None,
+    on_progress: OnProgress | None,
 ) -> tuple[list[Proposal], list[float]]:
     """The proposals of every δ that Bayesian optimisation tries, and those values."""
     if not isinstance(sampler, SvgdRd):
@@ -134,75 +116,78 @@ def _tuned(
         nonlocal trial
         trial += 1
         try:
-            drawn = ask(replace(sampler, delta=delta), trial)
+            drawn = propose(replace(sampler, delta=delta), trial)
         except NoEnsembleError:
             return None  # attraction so strong that all members are one: nothing to judge
         finally:
-            if heard is not None:
-                heard(trial, settings.trials)
+            if on_progress is not None:
+                on_progress(trial, settings.trials)
         proposals.extend(drawn)
         return float(score([proposal.architectures for proposal in drawn]).min())
 
     low, high = settings.delta_range
-    trace = tune(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
+    trace = tune_delta(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
     if not proposals:
         raise NesbsError("no δ that was tried gave an ensemble without duplicates: set search.duplicates=allow")
     return proposals, [delta for delta, _ in trace]
 
 
+@checked_keywords
 def search(
     supernet: Supernet,
     posterior: Posterior,
     split: Split,
     *,
-    size: int = 3,
+    size: int = ENSEMBLE.size,
     sampler: Sampler | None = None,
-    combine: Combine = "probabilities",
+    combine: Combine = ENSEMBLE.combine,
     seed: int = 0,
-    on_progress: Callable[[int, int], None] | None = None,
-    **settings: object,
+    on_progress: OnProgress | None = None,
+    rounds: int = DEFAULT.rounds,
+    method: Method = DEFAULT.method,
+    duplicates: Duplicates = DEFAULT.duplicates,
+    batch_size: int = DEFAULT.batch_size,
+    tune: Literal["grid", "bayesian"] = DEFAULT.tune,
+    trials: int = DEFAULT.trials,
+    delta_range: tuple[float, float] = DEFAULT.delta_range,
 ) -> Selection:
     """Choose an ensemble of `size` architectures (Algorithm 1, lines 4 to 8).
 
-    `sampler` is `SvgdRd(delta=…)` (δ = 0.5 when none is given), `MonteCarlo()` or `Uniform()`; members'
-    predictions are averaged after the softmax, or with `combine="logits"` before it. The other settings are
-    those of the recipe's section `search`: `rounds`, `method`, `duplicates`, `batch_size`.
-    `tune="bayesian"` optimises δ instead of taking the sampler's. `on_progress` is told how many of the
-    candidates have been estimated (of the values of δ, when it is tuned).
+    `sampler` is `SvgdRd(delta=…)`, `MonteCarlo()` or `Uniform()`; by default `SvgdRd()`, which tries a grid of δ.
+    Members' predictions are averaged after the softmax, or with `combine="logits"` before it. The other settings are
+    those of the recipe's section `search` (`SearchSettings`); `tune="bayesian"` optimises δ instead of taking the
+    sampler's. `on_progress` is told how many candidates are estimated, of how many (when δ is tuned: values of δ).
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
     >>> from nesbs.supernet import train_supernet
     >>> data = load_dataset("fashion-mini", train_limit=200)
     >>> supernet = train_supernet(toy_edges(), data.search_train, epochs=1, channels=4, seed=0)
-    >>> choice = search(supernet, Posterior(toy_edges()), data.search_valid, size=2, rounds=2, seed=0)
+    >>> sampler = SvgdRd(delta=0.5)
+    >>> choice = search(supernet, Posterior(toy_edges()), data.search_valid, size=2, rounds=2, sampler=sampler, seed=0)
     >>> len(choice.architectures), len(choice.proposals)
     (2, 2)
     """
-    chosen = SearchSettings.of(settings)
-    if size < 1:
-        raise NesbsError(f"ensemble.size must be at least 1, found {size}")
-    sampler = SvgdRd(delta=0.5) if sampler is None else sampler
+    settings = SearchSettings.from_arguments(locals())
+    sampler = SvgdRd() if sampler is None else sampler
+    _check(supernet, posterior, split, sampler, size, combine)
     if isinstance(sampler, SvgdRd):
         sampler = replace(sampler, device=str(split.device))
-    score = scorer(Estimator(supernet, split, batch_size=chosen.batch_size), combine)
+    score = scorer(Estimator(supernet, split, batch_size=settings.batch_size), combine)
 
-    def ask(asked: Sampler, *trial: int) -> list[Proposal]:
-        return asked.propose(
-            posterior,
-            size=size,
-            rounds=chosen.rounds,
-            duplicates=chosen.duplicates,
-            generator=rng.generator(seed, "search", asked.name, *trial),
-        )
+    def propose(drawing: Sampler, *trial: int) -> list[Proposal]:
+        random = rng.generator(seed, "search", drawing.name, *trial)
+        rounds, policy = settings.rounds, settings.duplicates
+        return drawing.propose(posterior, size=size, rounds=rounds, duplicates=policy, generator=random)
 
-    if chosen.tune == "bayesian":
-        proposals, tried = _tuned(sampler, ask, score, chosen, seed, on_progress)
+    if settings.tune == "bayesian":
+        proposals, deltas = _tuned(sampler, propose, score, settings, seed, on_progress)
+        on_progress = None  # it has counted values of δ
     else:
-        proposals, tried = ask(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
-    candidates = list(dict.fromkeys(a for proposal in proposals for a in proposal.architectures))
-    alone = losses_alone(candidates, score, None if chosen.tune == "bayesian" else on_progress)
-    members, loss, proposal, losses = decide(proposals, score, chosen.method)
+        proposals, deltas = propose(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
+    candidates = _candidates(proposals)
+    alone = _losses_alone(candidates, score, on_progress)
+    members, loss, proposal, losses = decide(proposals, score, settings.method)
     return Selection(
         members,
         loss,
@@ -211,5 +196,17 @@ def search(
         sampler.name,
         tuple(zip(proposals, losses, strict=True)),
         tuple(zip(candidates, alone, strict=True)),
-        tuple(value for value in tried if not any(proposal.delta == value for proposal in proposals)),
+        tuple(delta for delta in deltas if not any(proposal.delta == delta for proposal in proposals)),
     )
+
+
+def _check(supernet: object, posterior: object, split: object, sampler: object, size: int, combine: Combine) -> None:
+    """Raise where an argument of `search` is of the wrong kind."""
+    expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
+    expect(posterior, Posterior, "posterior must be a Posterior, which fit_posterior returns")
+    expect(split, Split, "split must be a Split such as data.search_valid")
+    expect(sampler, Sampler, "sampler must be a sampler such as SvgdRd(delta=0.5)")
+    expect(size, int, "size must be a whole number")
+    if size < 1:
+        raise NesbsError(f"ensemble.size must be at least 1, found {size}")
+    EnsembleSettings.of({"combine": combine})

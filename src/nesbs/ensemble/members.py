@@ -8,106 +8,32 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from nesbs import metrics, rng
-from nesbs.data import Split, steps_per_epoch
-from nesbs.errors import NesbsError
+from nesbs.data import Split
+from nesbs.ensemble.settings import EnsembleSettings, MemberSettings
+from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
-from nesbs.settings import Settings
-from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, named_architecture, widest
-from nesbs.training import Batch, CapturedStep, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
+from nesbs.settings import checked_keywords
+from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
+from nesbs.training import Batch, CapturedStep, Epoch, Step, Training, place, side_by_side, training
 
-WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2 to 7 ms a step
-
-
-class EnsembleSettings(Settings):
-    """What an ensemble is (recipe section `ensemble`)."""
-
-    size: int = Field(3, ge=1, description="n, members; paper: 3")
-    architectures: tuple[str, ...] | None = Field(
-        None,
-        min_length=1,
-        description="fixed instead of searched: names from the zoo or texts; one is trained size times",
-    )
-    combine: Combine = Field("probabilities", description="what is averaged")
-
-    @model_validator(mode="after")
-    def _one_for_each(self) -> EnsembleSettings:
-        if self.architectures is not None and len(self.architectures) not in (1, self.size):
-            raise ValueError(f"one architecture, or as many as size ({self.size})")
-        return self
-
-    def fixed(self, space: Space) -> tuple[Architecture, ...] | None:
-        """The architectures that the user fixed, `size` of them; None where they are to be searched."""
-        if self.architectures is None:
-            return None
-        named = tuple(named_architecture(space, text) for text in self.architectures)
-        return named * self.size if len(named) == 1 else named
-
-
-class MemberSettings(TrainingSettings):
-    """Members and their training (recipe section `members`); defaults are NAS-Bench-201's own."""
-
-    cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
-    channels: int | None = Field(None, ge=1, description="width; by default the space's own")
-    multiply_adds: int | None = Field(
-        None, ge=1, description="instead of channels: the widest network under so many (mobile setting: 600000000)"
-    )
-    stem: Stem = Field("cifar", description="how the network begins: at the images' size, or at an eighth of it")
-    epochs: int = Field(200, ge=1)
-    batch_size: int = Field(256, ge=2)
-    nesterov: bool = True
-    weight_decay: float = Field(5e-4, ge=0)
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of convolutions; auto is bfloat16 on a GPU that has it"
-    )
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
-    auxiliary: float = Field(0.0, ge=0, description="weight of the auxiliary tower's loss (DARTS: 0.4)")
-    drop_path: float = Field(0.0, ge=0, lt=1, description="DropPath's probability at its highest (DARTS: 0.2)")
-    drop_path_schedule: Literal["rising", "falling"] = Field(
-        "rising", description="linear in the epoch, from 0 (DARTS) or to 0 (the paper's wording)"
-    )
-    images: Literal["all", "search_train"] = Field(
-        "all", description="train on all training images, or leave those held out from the supernet unseen"
-    )
-    together: int = Field(1, ge=1, description="members trained side by side on one GPU")
-    capture: bool = Field(True, description="on a GPU, record a member's step once and replay it")
-    compile: bool | Literal["auto"] = Field(
-        "auto", description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough"
-    )
-
-    @model_validator(mode="after")
-    def _one_width(self) -> MemberSettings:
-        if self.channels is not None and self.multiply_adds is not None:
-            raise ValueError("set channels or multiply_adds, not both")
-        return self
-
-    def compiles(self, split: Split) -> bool:
-        """Whether kernels are fused for a training on these images: it takes some seconds, so a long one."""
-        if split.device.type != "cuda":
-            return False
-        long_enough = self.epochs * steps_per_epoch(split, self.batch_size) >= WORTH_COMPILING
-        return long_enough if self.compile == "auto" else self.compile
-
-    def dropped(self, epoch: int) -> float:
-        """DropPath's probability in an epoch (from 0).
-
-        >>> MemberSettings(epochs=4, drop_path=0.2).dropped(2)
-        0.1
-        """
-        share = epoch / self.epochs
-        return self.drop_path * (share if self.drop_path_schedule == "rising" else 1 - share)
+DEFAULT = MemberSettings()
+COMBINE = EnsembleSettings().combine
+BATCH_SIZE = 500  # images that are predicted at once
 
 
 class Ensemble(nn.Module):
     """Networks with different architectures that answer together; members keep an axis of their own."""
 
-    def __init__(self, members: Sequence[Member], combine: Combine = "probabilities") -> None:
+    def __init__(self, members: Sequence[Member], combine: Combine = COMBINE) -> None:
         super().__init__()
         if not members:
             raise NesbsError("an ensemble needs at least one member")
+        for member in members:
+            expect(member, nn.Module, "a member must be a network such as space.network(architecture, classes=10)")
+        EnsembleSettings.of({"combine": combine})
         self.members = nn.ModuleList(members)
         self.combine = combine
 
@@ -126,7 +52,7 @@ class Ensemble(nn.Module):
 
     @torch.no_grad()
     def predict(
-        self, split: Split, *, batch_size: int = 500, change: Callable[[Tensor], Tensor] | None = None
+        self, split: Split, *, batch_size: int = BATCH_SIZE, change: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
         """Logits of every member for all images of a split, (members, images, classes).
 
@@ -251,19 +177,44 @@ def groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:
     return [indices[start : start + size] for start in range(0, len(indices), size)]
 
 
+@checked_keywords
 def train_ensemble(
     space: Space,
     architectures: Sequence[Architecture],
     split: Split,
     *,
     seed: int = 0,
-    combine: Combine = "probabilities",
+    combine: Combine = COMBINE,
     on_epoch: Callable[[int, Epoch], None] | None = None,
-    **settings: object,
+    epochs: int = DEFAULT.epochs,
+    batch_size: int = DEFAULT.batch_size,
+    learning_rate: float = DEFAULT.learning_rate,
+    schedule: Literal["cosine", "linear"] = DEFAULT.schedule,
+    warm_up: int = DEFAULT.warm_up,
+    momentum: float = DEFAULT.momentum,
+    nesterov: bool = DEFAULT.nesterov,
+    weight_decay: float = DEFAULT.weight_decay,
+    clip: float | None = DEFAULT.clip,
+    crop: int = DEFAULT.crop,
+    flip: bool = DEFAULT.flip,
+    cutout: int = DEFAULT.cutout,
+    precision: Literal["auto", "float32", "bfloat16"] = DEFAULT.precision,
+    cells: int | None = DEFAULT.cells,
+    channels: int | None = DEFAULT.channels,
+    multiply_adds: int | None = DEFAULT.multiply_adds,
+    stem: Stem = DEFAULT.stem,
+    label_smoothing: float = DEFAULT.label_smoothing,
+    auxiliary: float = DEFAULT.auxiliary,
+    drop_path: float = DEFAULT.drop_path,
+    drop_path_schedule: Literal["rising", "falling"] = DEFAULT.drop_path_schedule,
+    together: int = DEFAULT.together,
+    capture: bool = DEFAULT.capture,
+    compile: bool | Literal["auto"] = DEFAULT.compile,
 ) -> Ensemble:
-    """Train every member from scratch, each on its own; `on_epoch` hears the member and the epoch.
+    """Train every member from scratch on the images of `split`, each on its own.
 
-    `settings` are those of the recipe's section `members`: `epochs`, `cells`, `channels`, …
+    The settings are those of the recipe's section `members` (`MemberSettings`). `on_epoch` is told the member, from 0,
+    and the epoch that has ended.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -272,16 +223,22 @@ def train_ensemble(
     >>> ensemble(data.test.pixels(slice(0, 8))).shape
     torch.Size([2, 8, 10])
     """
-    chosen = MemberSettings.of(settings)
+    settings = MemberSettings.from_arguments(locals())
+    EnsembleSettings.of({"combine": combine})
+    expect(space, Space, "space must be a Space such as nasbench201()")
+    expect(split, Split, "split must be a Split such as data.train")
+    expect(architectures, (list, tuple), "architectures must be a list of them such as choice.architectures")
+    for architecture in architectures:
+        expect(architecture, Architecture, "an architecture is no text: read one with space.parse")
     members = [
-        build_member(space, architecture, split, chosen, seed=seed, name=index)
+        build_member(space, architecture, split, settings, seed=seed, name=index)
         for index, architecture in enumerate(architectures)
     ]
 
     def steps(index: int) -> Training:
-        heard = None if on_epoch is None else (lambda epoch: on_epoch(index, epoch))
-        return member_training(members[index], split, chosen, seed=seed, name=index, on_epoch=heard)
+        told = None if on_epoch is None else (lambda epoch: on_epoch(index, epoch))
+        return member_training(members[index], split, settings, seed=seed, name=index, on_epoch=told)
 
-    for group in groups(range(len(members)), chosen.together):
+    for group in groups(range(len(members)), settings.together):
         side_by_side([steps(index) for index in group])
     return Ensemble(members, combine)

@@ -10,13 +10,15 @@ from torch import Tensor
 
 from nesbs import metrics
 from nesbs.data import Split
+from nesbs.ensemble.settings import EnsembleSettings
 from nesbs.metrics import Combine
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
 # The validation loss of each of several ensembles, (ensembles,).
 Score = Callable[[Sequence[Sequence[Architecture]]], Tensor]
-AT_ONCE = 64  # candidates whose predictions are looked at together
+COMBINE = EnsembleSettings().combine
+AT_ONCE = 64  # candidates whose predictions are in memory together
 
 
 class Predictor(Protocol):
@@ -30,7 +32,7 @@ class Predictor(Protocol):
         """Log-probabilities (architectures, images, classes)."""
 
 
-def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine: Combine = "probabilities") -> Tensor:
+def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine: Combine = COMBINE) -> Tensor:
     """Validation NLL of many ensembles of cached predictions, in one computation.
 
     log_probs (candidates, images, classes), labels (images,), members (ensembles, size) of candidates'
@@ -81,13 +83,13 @@ def _parts(images: int, width: int, device: torch.device) -> Sequence[Tensor]:
     return parts
 
 
-def scorer(estimator: Predictor, combine: Combine = "probabilities") -> Score:
+def scorer(estimator: Predictor, combine: Combine = COMBINE) -> Score:
     """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6).
 
     What a candidate adds to a loss is kept, so that it is looked at once however often its ensembles are scored; its
     whole predictions, of all classes, are given back.
     """
-    known: dict[Architecture, Tensor] = {}
+    probabilities: dict[Architecture, Tensor] = {}  # of the labels
 
     def score(ensembles: Sequence[Sequence[Architecture]]) -> Tensor:
         asked = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
@@ -96,12 +98,12 @@ def scorer(estimator: Predictor, combine: Combine = "probabilities") -> Score:
         members = torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles]).to(labels.device)
         if combine == "logits":
             return ensemble_losses(estimator.log_probs(asked), labels, members, combine).cpu()
-        missing = [architecture for architecture in asked if architecture not in known]
+        missing = [architecture for architecture in asked if architecture not in probabilities]
         for start in range(0, len(missing), AT_ONCE):
             part = missing[start : start + AT_ONCE]
-            known.update(zip(part, of_label(estimator.log_probs(part), labels), strict=True))
+            probabilities.update(zip(part, of_label(estimator.log_probs(part), labels), strict=True))
             if isinstance(estimator, Estimator):
                 estimator.forget(part)
-        return _losses_of_means(torch.stack([known[architecture] for architecture in asked]), members).cpu()
+        return _losses_of_means(torch.stack([probabilities[architecture] for architecture in asked]), members).cpu()
 
     return score

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nesbs.posterior import Posterior
-from nesbs.samplers.proposals import Duplicates, Proposal, check_size, without_duplicates
+from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_size, without_duplicates
 from nesbs.spaces import Architecture
 
 
@@ -30,7 +30,7 @@ class MonteCarlo:
         *,
         size: int,
         rounds: int,
-        duplicates: Duplicates = "redraw",
+        duplicates: Duplicates = DUPLICATES,
         generator: torch.Generator,
     ) -> list[Proposal]:
         """`rounds` ensembles of `size`."""
@@ -46,7 +46,7 @@ class MonteCarlo:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Draw members uniformly from the space, whatever the posterior says."""
+    """Draw members uniformly from the space, whatever the posterior is."""
 
     name = "uniform"
 
@@ -56,7 +56,7 @@ class Uniform:
         *,
         size: int,
         rounds: int,
-        duplicates: Duplicates = "redraw",
+        duplicates: Duplicates = DUPLICATES,
         generator: torch.Generator,
     ) -> list[Proposal]:
         """`rounds` ensembles of `size`."""

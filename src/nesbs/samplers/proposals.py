@@ -1,10 +1,10 @@
-"""What a sampler is: it proposes ensembles for every round at once, and knows what to do about duplicates."""
+"""What a sampler is: it proposes the ensembles of all rounds at once, under a policy for duplicates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -13,6 +13,7 @@ from nesbs.posterior import Posterior
 from nesbs.spaces import Architecture, Space, duplicates
 
 Duplicates = Literal["allow", "refuse", "redraw"]
+DUPLICATES: Duplicates = "redraw"  # what is done about members that are alike, unless something else is asked for
 TRIES = 100
 AT_ONCE = 10
 
@@ -30,6 +31,7 @@ class Proposal:
     delta: float | None = None
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Draws ensembles from a posterior."""
 
@@ -43,7 +45,7 @@ class Sampler(Protocol):
         *,
         size: int,
         rounds: int,
-        duplicates: Duplicates = "redraw",
+        duplicates: Duplicates = DUPLICATES,
         generator: torch.Generator,
     ) -> list[Proposal]:
         """`rounds` ensembles of `size` (for each δ of a grid, so many)."""
@@ -66,7 +68,7 @@ def without_duplicates(
     *,
     may_drop: bool = False,
 ) -> list[tuple[int, tuple[Architecture, ...]]]:
-    """Draw `count` ensembles under a policy: (position, ensemble) of those that stand.
+    """Draw `count` ensembles under a policy: (position, ensemble) of those that it lets pass.
 
     `draw` makes the ensembles at the given positions anew. `allow` takes them as they come, `refuse` drops
     those with duplicates, `redraw` draws these again, up to 100 times; one that still has duplicates then is

@@ -9,8 +9,9 @@ import torch
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.samplers.proposals import Duplicates, Proposal, check_size, without_duplicates
+from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_size, without_duplicates
 from nesbs.samplers.relaxation import Relaxation
+from nesbs.samplers.settings import DEFAULT, SamplerSettings
 from nesbs.samplers.svgd_rd import sample_svgd_rd
 from nesbs.spaces import Architecture
 
@@ -19,7 +20,8 @@ from nesbs.spaces import Architecture
 class SvgdRd:
     """Draw members as the particles of SVGD-RD (Algorithm 3), for one δ or for each of a grid.
 
-    All rounds and all δ are one batched computation. Particles start from a standard normal around 0.
+    The settings are those of the recipe's section `sampler` (`SamplerSettings`). All rounds and all δ are one batched
+    computation. Particles start from a standard normal around 0.
 
     >>> from nesbs.spaces import nasbench201
     >>> random = torch.Generator().manual_seed(0)
@@ -29,14 +31,19 @@ class SvgdRd:
     [(1, 0.0), (1, 1.0), (2, 0.0), (2, 1.0)]
     """
 
-    delta: float | Sequence[float] = 0.0
-    steps: int = 1000  # paper, app. B.4
-    step_size: float = 0.1  # paper, app. B.4
-    momentum: float = 0.9  # paper, app. B.4
-    bandwidth: float | None = None  # median rule
+    delta: float | Sequence[float] = DEFAULT.delta
+    steps: int = DEFAULT.steps
+    step_size: float = DEFAULT.step_size
+    momentum: float = DEFAULT.momentum
+    bandwidth: float | None = DEFAULT.bandwidth  # median rule
     device: str = "cpu"  # where particles move; what is random comes from the CPU
 
     name = "svgd-rd"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.delta, Sequence) and not self.delta:
+            raise NesbsError("SvgdRd needs at least one value of delta, found none")
+        SamplerSettings.from_arguments(vars(self))
 
     @property
     def deltas(self) -> list[float]:
@@ -49,15 +56,12 @@ class SvgdRd:
         *,
         size: int,
         rounds: int,
-        duplicates: Duplicates = "redraw",
+        duplicates: Duplicates = DUPLICATES,
         generator: torch.Generator,
     ) -> list[Proposal]:
         """`rounds` ensembles of `size` for each δ."""
         check_size(posterior.space, size, duplicates)
-        deltas = self.deltas
-        if not deltas:
-            raise NesbsError("SvgdRd needs at least one value of delta, found none")
-        grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in deltas]
+        grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in self.deltas]
         space = posterior.space
         relaxation = Relaxation(posterior.log_probabilities().to(self.device), variance=len(space.operations))
 
@@ -76,5 +80,5 @@ class SvgdRd:
             return [tuple(space.architecture(row) for row in ensemble) for ensemble in choices]
 
         # Of a grid the values at which all particles become one are passed over.
-        ensembles = without_duplicates(draw, len(grid), posterior, duplicates, may_drop=len(deltas) > 1)
+        ensembles = without_duplicates(draw, len(grid), posterior, duplicates, may_drop=len(self.deltas) > 1)
         return [Proposal(ensemble, *grid[position]) for position, ensemble in ensembles]

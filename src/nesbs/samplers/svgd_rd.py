@@ -12,38 +12,46 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect
+from nesbs.samplers.settings import DEFAULT, SamplerSettings
+from nesbs.settings import checked_keywords
 from nesbs.training import recorded
 
 LogDensity = Callable[[Tensor], Tensor]  # (…, dims) → (…); need not be normalised
 
 
+@checked_keywords
 def sample_svgd_rd(
     log_density: LogDensity,
     start: Tensor,
     *,
-    delta: float | Tensor = 0.0,
-    steps: int = 1000,
-    step_size: float = 0.1,
-    momentum: float = 0.9,
-    bandwidth: float | None = None,
+    delta: float | Tensor,
+    steps: int = DEFAULT.steps,
+    step_size: float = DEFAULT.step_size,
+    momentum: float = DEFAULT.momentum,
+    bandwidth: float | None = DEFAULT.bandwidth,
     record: bool = False,
 ) -> Tensor:
     """Move particles towards high density and apart from each other; (particles, dims) to (particles, dims).
 
     `start` is not modified. More axes in front are independent runs in one computation: start (…, particles,
-    dims) with `delta` a number or (…). Defaults from the paper, app. B.4: 1000 steps of 0.1, momentum 0.9.
+    dims) with `delta` a number or (…). The other defaults are the paper's, app. B.4 (`SamplerSettings`).
     `bandwidth` fixes the kernel's h; by default it follows the median rule at every step. With `record` a GPU runs
     each step in one launch; `log_density` must then not wait for the host.
 
     >>> target = lambda x: -0.5 * (x - 3).square().sum(-1)
-    >>> sample_svgd_rd(target, torch.zeros(1, 2), steps=200)
+    >>> sample_svgd_rd(target, torch.zeros(1, 2), delta=0.5, steps=200)
     tensor([[3.0000, 3.0000]])
     """
+    SamplerSettings.of({"steps": steps, "step_size": step_size, "momentum": momentum, "bandwidth": bandwidth})
+    expect(start, Tensor, "start must be a tensor (…, particles, dims)")
+    expect(delta, (int, float, Tensor), "delta must be a number, or a tensor with one for each run")
     x = start.detach().clone()
     velocity = torch.zeros_like(x)
     # On the device once: a step copies nothing from the host.
     delta = torch.as_tensor(delta, dtype=x.dtype, device=x.device)
+    if not bool(delta.isfinite().all()):
+        raise NesbsError(f"delta must be finite, found {delta.tolist()}")
     h = None if bandwidth is None else torch.as_tensor(bandwidth, dtype=x.dtype, device=x.device)
 
     def step() -> None:

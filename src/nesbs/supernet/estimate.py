@@ -12,6 +12,7 @@ from nesbs.spaces import Architecture
 from nesbs.supernet.fused import fits, fused_network
 from nesbs.supernet.train import Supernet
 
+BATCH_SIZE = 250  # images of one estimate: BatchNorm sees batches of this size
 AT_ONCE = 2**12  # images times architectures that go through the supernet together on a GPU
 
 
@@ -24,7 +25,7 @@ class Estimator:
     estimated before nor on how the data were sorted.
     """
 
-    def __init__(self, supernet: Supernet, split: Split, *, batch_size: int = 250) -> None:
+    def __init__(self, supernet: Supernet, split: Split, *, batch_size: int = BATCH_SIZE) -> None:
         self.supernet = supernet
         self.split = split
         self._order = content_order(split)

@@ -1,0 +1,120 @@
+"""The settings of choosing, of the ensemble and of its members' training."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from nesbs.data import Split, steps_per_epoch
+from nesbs.metrics import Combine
+from nesbs.samplers import DUPLICATES, Duplicates
+from nesbs.settings import Settings
+from nesbs.spaces import Architecture, Space, Stem, named_architecture
+from nesbs.supernet.estimate import BATCH_SIZE
+from nesbs.training import TrainingSettings
+
+Method = Literal["rounds", "forward"]
+WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2 to 7 ms a step
+
+
+class SearchSettings(Settings):
+    """How an ensemble is chosen (recipe section `search`)."""
+
+    rounds: int = Field(5, ge=1, description="T, ensembles drawn (for each δ); paper: 5")
+    method: Method = Field(
+        "rounds", description="the paper's best of the rounds, or also forward selection over all candidates (ours)"
+    )
+    duplicates: Duplicates = Field(DUPLICATES, description="members alike: allow, refuse, or redraw the ensemble")
+    batch_size: int = Field(BATCH_SIZE, ge=2, description="of estimation; BatchNorm sees batches of this size")
+    tune: Literal["grid", "bayesian"] = Field(
+        "grid", description="δ from sampler.delta, or by Bayesian optimisation over delta_range (extra hpo)"
+    )
+    trials: int = Field(15, ge=1, description="values of δ that Bayesian optimisation tries")
+    delta_range: tuple[float, float] = Field((-2.0, 1.0), description="paper, app. B.4")
+
+    @field_validator("delta_range")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1]:
+            raise ValueError("the range's lower end must be below its upper end")
+        return value
+
+
+class EnsembleSettings(Settings):
+    """What an ensemble is (recipe section `ensemble`)."""
+
+    size: int = Field(3, ge=1, description="n, members; paper: 3")
+    architectures: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="fixed instead of searched: names from the zoo or texts; one is trained size times",
+    )
+    combine: Combine = Field("probabilities", description="what is averaged")
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> EnsembleSettings:
+        if self.architectures is not None and len(self.architectures) not in (1, self.size):
+            raise ValueError(f"one architecture, or as many as size ({self.size})")
+        return self
+
+    def fixed(self, space: Space) -> tuple[Architecture, ...] | None:
+        """The architectures that the user fixed, `size` of them; None where they are to be searched."""
+        if self.architectures is None:
+            return None
+        named = tuple(named_architecture(space, text) for text in self.architectures)
+        return named * self.size if len(named) == 1 else named
+
+
+class MemberSettings(TrainingSettings):
+    """Members and their training (recipe section `members`); defaults are NAS-Bench-201's own."""
+
+    cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
+    channels: int | None = Field(None, ge=1, description="width; by default the space's own")
+    multiply_adds: int | None = Field(
+        None, ge=1, description="instead of channels: the widest network under so many (mobile setting: 600000000)"
+    )
+    stem: Stem = Field("cifar", description="how the network begins: at the images' size, or at an eighth of it")
+    epochs: int = Field(200, ge=1)
+    batch_size: int = Field(256, ge=2)
+    nesterov: bool = True
+    weight_decay: float = Field(5e-4, ge=0)
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of convolutions; auto is bfloat16 on a GPU that has it"
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
+    auxiliary: float = Field(0.0, ge=0, description="weight of the auxiliary tower's loss (DARTS: 0.4)")
+    drop_path: float = Field(0.0, ge=0, lt=1, description="DropPath's probability at its highest (DARTS: 0.2)")
+    drop_path_schedule: Literal["rising", "falling"] = Field(
+        "rising", description="linear in the epoch, from 0 (DARTS) or to 0 (the paper's wording)"
+    )
+    images: Literal["all", "search_train"] = Field(
+        "all", description="train on all training images, or leave those held out from the supernet unseen"
+    )
+    together: int = Field(1, ge=1, description="members trained side by side on one GPU")
+    capture: bool = Field(True, description="on a GPU, record a member's step once and replay it")
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough"
+    )
+
+    @model_validator(mode="after")
+    def _one_width(self) -> MemberSettings:
+        if self.channels is not None and self.multiply_adds is not None:
+            raise ValueError("set channels or multiply_adds, not both")
+        return self
+
+    def compiles(self, split: Split) -> bool:
+        """Whether kernels are fused for a training on these images: it takes some seconds, so a long one."""
+        if split.device.type != "cuda":
+            return False
+        long_enough = self.epochs * steps_per_epoch(split, self.batch_size) >= WORTH_COMPILING
+        return long_enough if self.compile == "auto" else self.compile
+
+    def dropped(self, epoch: int) -> float:
+        """DropPath's probability in an epoch (from 0).
+
+        >>> MemberSettings(epochs=4, drop_path=0.2).dropped(2)
+        0.1
+        """
+        share = epoch / self.epochs
+        return self.drop_path * (share if self.drop_path_schedule == "rising" else 1 - share)
