@@ -36,5 +36,10 @@ def test_every_import_points_backwards():
             assert ORDER.index(other) < ORDER.index(room), f"{path} imports {other}, which comes after {room}"
 
 
+def test_report_reads_records_alone():
+    for path in sorted((ROOT / "report").rglob("*.py")):
+        assert not rooms_imported(path) & {"runs", "compare"}, f"{path} imports what makes records, not records alone"
+
+
 def test_public_names_exist():
     assert all(hasattr(nesbs, name) for name in nesbs.__all__)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from records import predictions
+from run_files import predictions
 
 from nesbs.errors import NesbsError
 from nesbs.records import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pages import HOSTILE
-from records import comparison, hand_made, save
+from run_files import comparison, hand_made, save
 
 from nesbs import files
 from nesbs.report import write_comparison_page, write_report, write_side_by_side

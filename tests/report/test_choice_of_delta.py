@@ -8,8 +8,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from run_files import RunFiles, render
 
-from nesbs.report import Records, render
 from nesbs.report.charts import scatter
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_1x1~0|none~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
@@ -28,7 +28,7 @@ def page_of(
 
     stages = {"selection": {"seconds": 1.0, **({"delta_trace": trace} if trace is not None else {})}}
     page = render(
-        Records(
+        RunFiles(
             recipe={"space": {"name": "nasbench201"}, "search": search or {}},
             record={"stages": stages},
             selection={**entry(*chosen), "proposals": [entry(*proposal) for proposal in judged]},

@@ -9,8 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-
-from nesbs.report import Records, render, scores_as_text
+from run_files import RunFiles, render, scores_as_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,7 +80,7 @@ def metrics() -> dict[str, Any]:
 
 
 def page_of(metrics: dict[str, Any]) -> str:
-    return render(Records(metrics=metrics))
+    return render(RunFiles(metrics=metrics))
 
 
 def test_gains_have_their_sign(metrics: dict[str, Any]) -> None:

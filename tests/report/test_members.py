@@ -9,13 +9,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-from records import hand_made
-
-from nesbs.report import Records, render
+from run_files import RunFiles, hand_made, render
 
 
 @pytest.fixture
-def records() -> Records:
+def records() -> RunFiles:
     return hand_made()
 
 
@@ -28,7 +26,7 @@ def chart(page: str, name: str, said: str) -> ET.Element:
     return found
 
 
-def test_members_stand_in_the_bin_of_their_accuracy(records: Records) -> None:
+def test_members_stand_in_the_bin_of_their_accuracy(records: RunFiles) -> None:
     drawn = chart(render(records), "disagreement", "Accuracy of members")
     assert drawn[0].text == (
         "Accuracy of members 89.00 %, 91.00 %; uniform-random members 88.00 %, 87.00 %; the ensemble 91.88 %"
@@ -47,14 +45,14 @@ def test_members_stand_in_the_bin_of_their_accuracy(records: Records) -> None:
     assert {"test accuracy in %", "networks"} <= {text.text for text in drawn.iter("text")}
 
 
-def test_one_network_has_nobody_to_differ_from(records: Records) -> None:
+def test_one_network_has_nobody_to_differ_from(records: RunFiles) -> None:
     metrics = {"ensemble": {"error": 0.0, "members": [{"error": 0.0}], "disagreement_matrix": [[0.0]]}}
     page = render(replace(records, metrics=metrics))
     assert plain(section(page, "disagreement")).strip().endswith("There is one network: nobody to differ from.")
     assert "<img" not in section(page, "images")
 
 
-def test_members_of_one_accuracy_are_stacked(records: Records) -> None:
+def test_members_of_one_accuracy_are_stacked(records: RunFiles) -> None:
     members = [{"error": 0.1}] * 5
     metrics = {"ensemble": {"error": 0.1, "members": members}, "uniform": None}
     drawn = chart(render(replace(records, metrics=metrics)), "disagreement", "Accuracy of members")
@@ -63,7 +61,7 @@ def test_members_of_one_accuracy_are_stacked(records: Records) -> None:
     assert len({box.get("y") for box in boxes}) == 5
 
 
-def test_the_map_joins_the_answers_to_one_image(records: Records) -> None:
+def test_the_map_joins_the_answers_to_one_image(records: RunFiles) -> None:
     drawn = chart(render(records), "disagreement", "t-SNE of the predictions of 2 members for 3 images")
     joined = [
         [tuple(map(float, point.split(","))) for point in path.attrib["d"].strip("MZ").split("L")]
@@ -86,11 +84,11 @@ def test_the_map_joins_the_answers_to_one_image(records: Records) -> None:
         ({"map": {"points": [[[0, 1]], [[None, "x"]]]}}, "This run has no t-SNE map"),
     ],
 )
-def test_no_map_says_why(records: Records, found: Any, words: str) -> None:
+def test_no_map_says_why(records: RunFiles, found: Any, words: str) -> None:
     assert words in plain(section(render(replace(records, predictions=found)), "disagreement"))
 
 
-def test_images_with_everybodys_answer(records: Records) -> None:
+def test_images_with_everybodys_answer(records: RunFiles) -> None:
     shown = section(render(records), "images")
     assert re.findall(r'<img alt="([^"]*)"', shown) == ["Image 17, labelled dog", "Image 4, labelled dog"]
     text = plain(shown)
@@ -98,7 +96,7 @@ def test_images_with_everybodys_answer(records: Records) -> None:
     assert "The images are not there yet" in plain(render(replace(records, predictions=None)))
 
 
-def test_hostile_images_are_escaped_or_left_out(records: Records) -> None:
+def test_hostile_images_are_escaped_or_left_out(records: RunFiles) -> None:
     first, second = records.predictions["disagreed"]  # type: ignore[index]
     first.update({"label": HOSTILE, "members": [{"answer": HOSTILE, "probability": HOSTILE}]})
     second["picture"] = '" onerror="alert(1)'
@@ -108,7 +106,7 @@ def test_hostile_images_are_escaped_or_left_out(records: Records) -> None:
     assert section(page, "images").count("<img") == 1
 
 
-def test_reliability_points_lie_at_confidence_and_accuracy(records: Records) -> None:
+def test_reliability_points_lie_at_confidence_and_accuracy(records: RunFiles) -> None:
     page = render(records)
     drawn = chart(page, "calibration", "Reliability of the ensemble")
     assert "before scaling: 50 % right at 60 %, 95 % right at 90 %" in str(drawn[0].text)
@@ -127,7 +125,7 @@ def test_reliability_points_lie_at_confidence_and_accuracy(records: Records) -> 
     assert "The reliability diagram is not there yet" in plain(render(records))
 
 
-def test_time_and_memory_are_bars(records: Records) -> None:
+def test_time_and_memory_are_bars(records: RunFiles) -> None:
     page = render(records)
     times = chart(page, "stages", "Time: supernet 200.0 s, posterior 10.0 s")
     widths = [float(bar.attrib["width"]) for bar in times.iter("rect")]
@@ -136,14 +134,14 @@ def test_time_and_memory_are_bars(records: Records) -> None:
     assert {"peak memory in MiB", "3,072 MiB"} <= {text.text for text in memory.iter("text")}
 
 
-def test_what_was_changed_from_the_default(records: Records) -> None:
+def test_what_was_changed_from_the_default(records: RunFiles) -> None:
     table = rows(render(records), "recipe")
     assert ["seed", "0", "7"] in table
     assert ["evaluation.bins", "15", "11"] in table
     assert not [row for row in table if row[0] == "space.name"]  # as it is by default
 
 
-def test_an_interrupted_run_says_where_it_stopped(records: Records) -> None:
+def test_an_interrupted_run_says_where_it_stopped(records: RunFiles) -> None:
     record = dict(records.record or {})
     stages = {"supernet": record["stages"]["supernet"], "members": {"seconds": 3.0, "losses": [[2.0, 0.5]]}}
     page = render(replace(records, record={**record, "stages": stages}, metrics=None, predictions=None))
@@ -152,13 +150,13 @@ def test_an_interrupted_run_says_where_it_stopped(records: Records) -> None:
     # A folder of records alone, without posterior.json: later stages ran, so this one ended.
     page = render(replace(records, posterior=None))
     assert ["posterior", "10.0 s", "1 MiB", "–"] in rows(page, "stages")
-    page = render(Records(recipe=records.recipe, record={"stages": {"supernet": {"seconds": 61.0}}}))
+    page = render(RunFiles(recipe=records.recipe, record={"stages": {"supernet": {"seconds": 61.0}}}))
     assert ["supernet", "1 min 1 s so far, not finished: nesbs search RECIPE --out RUN", "–", "–"] in rows(
         page, "stages"
     )
 
 
-def test_every_word_with_a_link_is_in_the_glossary(records: Records) -> None:
+def test_every_word_with_a_link_is_in_the_glossary(records: RunFiles) -> None:
     page = render(records)
     linked = set(re.findall(r'<a class="term" href="#([^"]*)"', page))
     explained = re.findall(r'<dd id="([^"]*)"', page)

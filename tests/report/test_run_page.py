@@ -10,19 +10,21 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-from records import FIRST, SECOND, hand_made, save
+from run_files import FIRST, SECOND, RunFiles, hand_made, render, save, scores_as_text
 
+import nesbs.report
 from nesbs.errors import NesbsError
-from nesbs.report import Records, load_records, render, scores_as_text, write_report
+from nesbs.records import RunRecords
+from nesbs.report import write_report
 from nesbs.report.charts import lines, thinned, ticks
 
 
 @pytest.fixture
-def records() -> Records:
+def records() -> RunFiles:
     return hand_made()
 
 
-def test_headline_compares_with_best_member_and_uniform(records: Records) -> None:
+def test_headline_compares_with_best_member_and_uniform(records: RunFiles) -> None:
     # The best member by error is the second, by NLL the first: each measure on its own.
     page = re.sub(r"\s+([,.;])", r"\1", plain(render(records)))
     assert (
@@ -34,20 +36,20 @@ def test_headline_compares_with_best_member_and_uniform(records: Records) -> Non
 
 
 @pytest.mark.parametrize(("low", "high", "words"), [(-0.001, 0.02, "holds zero"), (-0.02, -0.01, "is worse")])
-def test_headline_says_what_the_interval_means(records: Records, low: float, high: float, words: str) -> None:
+def test_headline_says_what_the_interval_means(records: RunFiles, low: float, high: float, words: str) -> None:
     entry = records.metrics["ensemble"]["intervals"]["best"]["error"]  # type: ignore[index]
     entry.update({"low": low, "high": high})
     assert words in plain(render(records)).split("Measured on")[0]
 
 
-def test_the_terminal_says_the_interval_too(records: Records) -> None:
+def test_the_terminal_says_the_interval_too(records: RunFiles) -> None:
     assert (
         "over member 2, the best, on the same images: error +0.88 points, 95 % interval +0.12 to +1.64"
         in scores_as_text(records.metrics or {})
     )
 
 
-def test_headline_without_intervals_knows_the_number_of_images(records: Records) -> None:
+def test_headline_without_intervals_knows_the_number_of_images(records: RunFiles) -> None:
     del records.metrics["ensemble"]["intervals"]  # type: ignore[index]
     page = plain(render(records))
     # sqrt(0.0812 × 0.9188 / 2500) = 0.546 %
@@ -55,7 +57,7 @@ def test_headline_without_intervals_knows_the_number_of_images(records: Records)
     assert "intervals over the test images (metrics.json): nesbs evaluate RUN makes it" in page
 
 
-def test_table_of_measures(records: Records) -> None:
+def test_table_of_measures(records: RunFiles) -> None:
     page = render(records)
     table = rows(page, "measures")
     assert table[0] == ["Network", "Error", "NLL", "Brier", "ECE", "Top-5 error", "ATE", "PPD", "Parameters"]
@@ -68,7 +70,7 @@ def test_table_of_measures(records: Records) -> None:
     assert '<td class="low">9.56 %</td>' not in page
 
 
-def test_error_bars_are_as_long_as_the_errors(records: Records) -> None:
+def test_error_bars_are_as_long_as_the_errors(records: RunFiles) -> None:
     chart = drawings(render(records), "chart")[0]
     widths = [float(bar.attrib["width"]) for bar in chart.iter("rect")]
     errors = [0.0812, 0.11, 0.09, 0.0956]
@@ -79,7 +81,7 @@ def test_error_bars_are_as_long_as_the_errors(records: Records) -> None:
     assert (low - 118, high - 118) == pytest.approx((widths[1] * 0.098 / 0.11, widths[1] * 0.122 / 0.11), abs=0.2)
 
 
-def test_operations_are_on_their_edges(records: Records) -> None:
+def test_operations_are_on_their_edges(records: RunFiles) -> None:
     first, second = drawings(render(records), "cell")
     edges = {g.get("data-edge"): (g.get("data-operation"), g.get("class")) for g in first.iter("g")}
     assert edges == {
@@ -99,14 +101,14 @@ def test_operations_are_on_their_edges(records: Records) -> None:
     assert math.hypot(x, y - 2 * 84) == pytest.approx(15, abs=0.1)
 
 
-def test_lines_differ_without_colour(records: Records) -> None:
+def test_lines_differ_without_colour(records: RunFiles) -> None:
     samples = drawings(render(records), "sample")
     styles = [(path.get("stroke-width"), path.get("stroke-dasharray")) for s in samples for path in s.iter("path")]
     assert len(styles) == 6  # five operations and the dead edge
     assert len(set(styles)) == 6
 
 
-def test_every_drawing_has_a_role_and_a_title(records: Records) -> None:
+def test_every_drawing_has_a_role_and_a_title(records: RunFiles) -> None:
     page = render(records)
     found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
     # cells, samples, errors, losses by δ, curves; accuracies, map, reliability, time, memory
@@ -117,7 +119,7 @@ def test_every_drawing_has_a_role_and_a_title(records: Records) -> None:
         assert drawing[0].text
 
 
-def test_posterior_as_numbers_and_shades(records: Records) -> None:
+def test_posterior_as_numbers_and_shades(records: RunFiles) -> None:
     page = render(records)
     text = plain(page)
     assert "The entropy is 5.25 nats ; the uniform prior over 15,625 architectures has 9.66 nats" in text
@@ -128,7 +130,7 @@ def test_posterior_as_numbers_and_shades(records: Records) -> None:
     assert "in use" not in text
 
 
-def test_chosen_round_is_marked_and_duplicates_reported(records: Records) -> None:
+def test_chosen_round_is_marked_and_duplicates_reported(records: RunFiles) -> None:
     page = render(records)
     table = rows(page, "rounds")
     assert table[1:4] == [
@@ -141,14 +143,14 @@ def test_chosen_round_is_marked_and_duplicates_reported(records: Records) -> Non
     assert ["A1", "0.9100", SECOND] in table
 
 
-def test_forward_selection_is_a_row_of_its_own(records: Records) -> None:
+def test_forward_selection_is_a_row_of_its_own(records: RunFiles) -> None:
     selection = {**(records.selection or {}), "round": None, "delta": None, "loss": 0.49}
     page = render(replace(records, selection=selection))
     assert rows(page, "rounds")[4] == ["forward selection ★ chosen", "–", "0.4900", "0", "A2, A1"]
     assert page.count('<tr class="chosen">') == 1
 
 
-def test_many_rounds_fold_away(records: Records) -> None:
+def test_many_rounds_fold_away(records: RunFiles) -> None:
     proposals = [
         {"architectures": [FIRST, SECOND], "loss": 0.5 + r / 100, "round": r, "delta": 0.5} for r in range(1, 66)
     ]
@@ -157,12 +159,12 @@ def test_many_rounds_fold_away(records: Records) -> None:
     assert ["2 ★ chosen", "0.5", "0.5200", "0", "A2, A1"] in rows(page, "rounds")
 
 
-def test_copies_among_the_members_are_named(records: Records) -> None:
+def test_copies_among_the_members_are_named(records: RunFiles) -> None:
     selection = {**(records.selection or {}), "architectures": [FIRST, FIRST]}
     assert "Member 2 (a copy of member 1)" in plain(render(replace(records, selection=selection)))
 
 
-def test_times_memory_disagreement_and_facts(records: Records) -> None:
+def test_times_memory_disagreement_and_facts(records: RunFiles) -> None:
     page = render(records)
     assert ["supernet", "3 min 20 s", "700 MiB", "4,321"] in rows(page, "stages")
     assert ["members", "30.0 s", "3.00 GiB", "–"] in rows(page, "stages")
@@ -175,7 +177,7 @@ def test_times_memory_disagreement_and_facts(records: Records) -> None:
     assert "name: nasbench201" in page
 
 
-def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
+def test_learning_curves_fall_as_the_losses_do(records: RunFiles) -> None:
     charts = drawings(render(records).split('<section id="curves">')[1], "chart")
     assert [chart[0].text for chart in charts[:1]] == [
         "Supernet, mean training loss in nats by epoch: supernet from 2 to 1"
@@ -191,16 +193,16 @@ def test_learning_curves_fall_as_the_losses_do(records: Records) -> None:
     assert {"epoch", "mean training loss in nats", "member 1", "member 2"} <= set(names)
 
 
-def test_every_fit_of_the_posterior_has_a_line_of_its_own(records: Records) -> None:
+def test_every_fit_of_the_posterior_has_a_line_of_its_own(records: RunFiles) -> None:
     fitted = {"entropies": [9.0, 8.0, 9.0, 7.0], "starts": 2}
     page = render(replace(records, record={**records.record, "stages": {"posterior": fitted}}))
     [chart] = drawings(page.split('<section id="curves">')[1], "chart")
     assert chart[0].text == "Posterior, entropy in nats by step: fit 1 from 9 to 8; fit 2 from 9 to 7"
 
 
-def test_what_is_missing_is_named_with_its_command(records: Records) -> None:
+def test_what_is_missing_is_named_with_its_command(records: RunFiles) -> None:
     stages = {"supernet": {"seconds": 3.0}}
-    page = render(Records(recipe=records.recipe, record={"stages": stages}))
+    page = render(RunFiles(recipe=records.recipe, record={"stages": stages}))
     text = plain(page)
     assert "This run has no test results yet: nesbs evaluate RUN makes them." in text
     assert "the posterior (posterior.json): nesbs search RECIPE --out RUN makes it" in text
@@ -212,7 +214,7 @@ def test_what_is_missing_is_named_with_its_command(records: Records) -> None:
 
 
 @pytest.mark.parametrize("name", ["recipe", "record", "posterior", "selection", "metrics"])
-def test_any_record_may_be_missing(records: Records, name: str) -> None:
+def test_any_record_may_be_missing(records: RunFiles, name: str) -> None:
     whole = render(records)
     page = render(replace(records, **{name: None}))
     assert "Missing from this run" not in whole
@@ -221,16 +223,16 @@ def test_any_record_may_be_missing(records: Records, name: str) -> None:
 
 
 def test_nothing_at_all_still_renders() -> None:
-    assert "This run has no test results yet" in render(Records())
+    assert "This run has no test results yet" in render(RunFiles())
 
 
-def test_parts_of_records_may_be_missing_or_null(records: Records) -> None:
+def test_parts_of_records_may_be_missing_or_null(records: RunFiles) -> None:
     page = render(
-        Records(
+        RunFiles(
             recipe={"space": None},
             record={"stages": {"supernet": None, "members": {"losses": [[], [None, 0.5]]}}, "data": {"name": "pets"}},
             posterior={"variables": [{"name": "0→1", "choices": ["a", "b"], "probabilities": [0.25]}]},
-            selection={"architectures": [FIRST], "proposals": [{"round": 1}]},
+            selection={"architectures": ["no cell"], "proposals": [{"round": 1}]},
             metrics={"ensemble": {"error": 0.5, "members": [{"error": None}]}, "uniform": None},
         )
     )
@@ -240,7 +242,7 @@ def test_parts_of_records_may_be_missing_or_null(records: Records) -> None:
 
 
 @pytest.mark.parametrize("name", ["recipe", "record", "posterior", "selection", "metrics", "predictions"])
-def test_any_part_of_a_record_may_be_null(records: Records, name: str) -> None:
+def test_any_part_of_a_record_may_be_null(records: RunFiles, name: str) -> None:
     whole = getattr(records, name)
     for key in whole:
         page = render(replace(records, **{name: {**whole, key: None}}))
@@ -250,7 +252,7 @@ def test_any_part_of_a_record_may_be_null(records: Records, name: str) -> None:
         assert "Ensemble" in render(replace(records, metrics=broken))
 
 
-def test_no_uniform_ensemble_asked_for(records: Records) -> None:
+def test_no_uniform_ensemble_asked_for(records: RunFiles) -> None:
     page = render(
         replace(
             records,
@@ -263,13 +265,13 @@ def test_no_uniform_ensemble_asked_for(records: Records) -> None:
     assert "Missing from this run" not in page
 
 
-def test_hostile_names_are_escaped(records: Records) -> None:
+def test_hostile_names_are_escaped(records: RunFiles) -> None:
     record = dict(records.record or {})
     record["data"] = {**record["data"], "name": HOSTILE, "classes": [HOSTILE, "dog"]}
     record["stages"] = {**record["stages"], HOSTILE: {"seconds": 1.0}}
     variable = {"name": HOSTILE, "choices": [HOSTILE], "probabilities": [1.0], "activity": 1.0}
     page = render(
-        Records(
+        RunFiles(
             recipe={**(records.recipe or {}), "data": {"name": HOSTILE, "root": HOSTILE}},
             record=record,
             posterior={**(records.posterior or {}), "variables": [variable]},
@@ -288,7 +290,7 @@ def test_text_inside_a_drawing_is_escaped() -> None:
     assert ET.fromstring(drawing)[0].text == HOSTILE
 
 
-def test_page_stands_alone(records: Records) -> None:
+def test_page_stands_alone(records: RunFiles) -> None:
     page = render(records)
     assert "http://" not in page
     assert "https://" not in page
@@ -298,15 +300,15 @@ def test_page_stands_alone(records: Records) -> None:
     assert "@media print" in page
 
 
-def test_same_records_same_bytes(records: Records, tmp_path: Path) -> None:
+def test_same_records_same_bytes(records: RunFiles, tmp_path: Path) -> None:
     written = write_report(save(tmp_path / "a", records))
     assert written == tmp_path / "a" / "report.html"
     again = write_report(save(tmp_path / "another place", records))
     assert written.read_bytes() == again.read_bytes()
-    assert written.read_text(encoding="utf-8") == render(load_records(tmp_path / "a"))
+    assert written.read_text(encoding="utf-8") == nesbs.report.render(RunRecords.read(tmp_path / "a"))
 
 
-def test_broken_records_are_complained_about(records: Records, tmp_path: Path) -> None:
+def test_broken_records_are_complained_about(records: RunFiles, tmp_path: Path) -> None:
     folder = save(tmp_path / "run", records)
     (folder / "metrics.json").write_text('{"ensemble": ', encoding="utf-8")
     with pytest.raises(NesbsError, match=r"metrics\.json is not valid JSON \(line 1\)"):
@@ -336,7 +338,7 @@ def test_pair_space() -> None:
         {"name": "reduce 1→3", "choices": operations, "probabilities": [0.9, 0.1], "activity": 0.25},
     ]
     page = render(
-        Records(
+        RunFiles(
             recipe={"space": {"name": "toy-pairs"}},
             posterior={"space": "toy-pairs", "entropy": 3.0, "log_size": 7.74, "variables": variables},
             selection={"architectures": [text], "loss": 0.5, "round": None, "delta": None, "sampler": "uniform"},
@@ -372,3 +374,39 @@ def test_ticks_and_thinning() -> None:
     assert len(kept) <= 242
     assert kept[0] == (1, 0.0)
     assert kept[-1] == (10_001, 10_000.0)
+
+
+def test_the_papers_method_and_what_nesbs_adds(records: RunFiles) -> None:
+    recipe = {"posterior": {"estimator": "straight-through"}, "sampler": {"name": "monte-carlo"}}
+    page = plain(render(replace(records, recipe=recipe)))
+    assert "The paper's method. A supernet shares its weights among all architectures" in page
+    assert "Monte Carlo sampling (Algorithm 2)" in page
+    assert "Added by nesbs: nothing." in page
+    added = {
+        "posterior": {"reference": 64, "untrained": 0.5, "starts": 3},
+        "search": {"method": "forward"},
+    }
+    page = render(replace(records, recipe=added))
+    section = page.split('<section id="method">')[1].split("</section>")[0]
+    assert re.findall(r"<code>(.*?)</code>", section) == [
+        "posterior.estimator=leave-one-out",
+        "posterior.reference=64",
+        "posterior.untrained=0.5",
+        "posterior.starts=3",
+        "search.method=forward",
+    ]
+    assert "the share of 64 random ones whose log-likelihood is lower" in plain(section)
+    assert '<section id="method">' not in render(replace(records, recipe=None))
+    fixed = plain(render(replace(records, recipe={"ensemble": {"architectures": [FIRST], "size": 1}})))
+    assert "The recipe fixes the architectures: nothing was searched. Added by nesbs: nothing." in fixed
+
+
+def test_the_code_that_wrote_a_record_is_named(records: RunFiles) -> None:
+    commit = {"nesbs": "0.2.0", "commit": "0123456789abcdef0123456789abcdef01234567"}
+    record, metrics = ({**(one or {}), **commit, "clean": True} for one in (records.record, records.metrics))
+    table = rows(render(replace(records, record=record, metrics=metrics)), "versions")
+    assert ["nesbs", "0.2.0, commit 0123456789ab (clean)"] in table
+    assert not [row for row in table if "metrics.json" in row[0]]
+    table = rows(render(replace(records, record=record, metrics={**metrics, "clean": False})), "versions")
+    assert ["nesbs of metrics.json", "0.2.0, commit 0123456789ab with changes that were not committed"] in table
+    assert ["nesbs", "0.1.0"] in rows(render(records), "versions")  # a record of before commits were kept

@@ -8,23 +8,16 @@ from pathlib import Path
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-from records import comparison, hand_made, save
+from run_files import RunFiles, comparison, hand_made, render_comparison_page, render_side_by_side, save
 from toys import call
 
-from nesbs import files
+from nesbs import files, report
 from nesbs.errors import NesbsError
-from nesbs.report import (
-    Records,
-    is_comparison,
-    load_comparison,
-    render_comparison_page,
-    render_side_by_side,
-    write_reports,
-)
-from nesbs.report.comparison_page import ComparisonRecords
+from nesbs.records import ComparisonRecords, is_comparison
+from nesbs.report import write_reports
 
 
-def seeded(seed: int, error: float, best: float) -> Records:
+def seeded(seed: int, error: float, best: float) -> RunFiles:
     """The hand-made run under another seed, with other errors."""
     made = copy.deepcopy(hand_made())
     assert made.metrics
@@ -61,11 +54,13 @@ def test_seeds_give_an_interval() -> None:
 
 
 def test_an_unfinished_run_stands_with_dashes() -> None:
-    page = render_side_by_side([("a", hand_made()), ("b", Records(recipe={"seed": 1}))])
+    page = render_side_by_side([("a", hand_made()), ("b", RunFiles(recipe={"seed": 1}))])
     assert rows(page, "measures")[2] == ["b", "–", "–", "1", *["–"] * 12]
     assert "Without test results, and so with dashes: b." in plain(page)
     assert "The choice of architectures is not there yet" in page
-    assert "None of these runs has test results yet" in plain(render_side_by_side([("b", Records()), ("c", Records())]))
+    assert "None of these runs has test results yet" in plain(
+        render_side_by_side([("b", RunFiles()), ("c", RunFiles())])
+    )
 
 
 def test_hostile_runs_and_methods_are_escaped() -> None:
@@ -74,11 +69,11 @@ def test_hostile_runs_and_methods_are_escaped() -> None:
     record = comparison()
     record["methods"][HOSTILE] = record["methods"]["urs"]
     record["data"] = HOSTILE
-    assert "<script" not in without_script(render_comparison_page(ComparisonRecords(comparison=record)))
+    assert "<script" not in without_script(render_comparison_page(comparison=record))
 
 
 def test_a_comparison_has_a_page() -> None:
-    page = render_comparison_page(ComparisonRecords(recipe={"seed": 3}, comparison=comparison()))
+    page = render_comparison_page(recipe={"seed": 3}, comparison=comparison())
     text = plain(page)
     assert "3 methods over 3 seeds. The error of nesbs is lower than that of urs ." in text
     assert "These seeds do not tell nesbs from deep ." in text
@@ -86,19 +81,19 @@ def test_a_comparison_has_a_page() -> None:
     errors, _ = drawings(page, "chart")
     assert len([ring for ring in errors.iter("circle") if ring.get("class") == "ring"]) == 9
     assert ["seed", "0", "3"] in rows(page, "recipe")
-    assert page == render_comparison_page(ComparisonRecords(recipe={"seed": 3}, comparison=comparison()))
+    assert page == render_comparison_page(recipe={"seed": 3}, comparison=comparison())
 
 
 def test_a_comparison_over_images_has_a_second_table() -> None:
     record = comparison()
     interval = {"mean": 0.2, "low": 0.19, "high": 0.21}
     record["methods"]["urs"]["images"] = {"error": interval, "nll": interval, "difference": {"error": interval}}
-    page = render_comparison_page(ComparisonRecords(comparison=record))
+    page = render_comparison_page(comparison=record)
     assert ["urs", "20.00 [19.00, 21.00]", "+20.00 [+19.00, +21.00]", "0.2000 [0.1900, 0.2100]", "–"] in rows(
         page, "methods"
     )
     assert "intervals over the test images: what other images" in plain(page)
-    assert "Over the test images" not in render_comparison_page(ComparisonRecords(comparison=comparison()))
+    assert "Over the test images" not in render_comparison_page(comparison=comparison())
 
 
 def test_curves_have_a_page() -> None:
@@ -113,20 +108,18 @@ def test_curves_have_a_page() -> None:
         }
         for budget in (5, 10)
     ]
-    page = render_comparison_page(
-        ComparisonRecords(curves={"data": "pets", "seeds": [0, 1], "reference": "nesbs", "points": points})
-    )
+    page = render_comparison_page(curves={"data": "pets", "seeds": [0, 1], "reference": "nesbs", "points": points})
     assert rows(page, "curves") == [["n = 3, budget", "5", "10"], ["nesbs", "10.00 ± 1.00", "10.00 ± 1.00"]]
     assert 'src="data:image/svg+xml;base64,' in page
 
 
 def test_an_interrupted_comparison_says_so(tmp_path: Path) -> None:
-    save(tmp_path / "c", Records(recipe={"seed": 0}))
+    save(tmp_path / "c", RunFiles(recipe={"seed": 0}))
     for seed in (10, 2):
         save(tmp_path / "c" / f"seed-{seed}", hand_made())
     assert is_comparison(tmp_path / "c")
     assert not is_comparison(tmp_path / "c" / "seed-2")
-    text = plain(render_comparison_page(load_comparison(tmp_path / "c")))
+    text = plain(report.render_comparison_page(ComparisonRecords.read(tmp_path / "c")))
     assert "This comparison is not finished" in text
     assert "Seeds begun: seed-2, seed-10." in text
 

@@ -13,7 +13,8 @@ from toys import TINY, call
 
 from nesbs import files
 from nesbs.attacks import AttackSettings, Fgsm, attack_round
-from nesbs.report import Records, attacks_as_text, load_records, render
+from nesbs.records import AttacksRecord, RunRecord, RunRecords
+from nesbs.report import attacks_as_text, render
 from nesbs.runs.attack import attack_settings, drawn
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
@@ -132,7 +133,7 @@ def test_without_autoattack_the_others_run(trained, tmp_path, monkeypatch, capsy
     record = files.read_json(folder / "attacks.json")
     assert list(record["ensemble"]["attacks"]) == ["fgsm"]
     assert record["ensemble"]["closer"] is None
-    assert "Left out: autoattack needs pyautoattack" in plain(render(load_records(folder)))
+    assert "Left out: autoattack needs pyautoattack" in plain(render(RunRecords.read(folder)))
 
 
 def test_nonsense_is_refused(trained, tmp_path, capsys):
@@ -179,13 +180,13 @@ def test_one_member_works_and_says_what_it_means(tmp_path, capsys):
     assert call("attack", work.folder, *QUICK) == 0
     out = capsys.readouterr().out
     assert "An ensemble of one" in out
-    page = render(load_records(work.folder))
+    page = render(RunRecords.read(work.folder))
     assert "An ensemble of one" in plain(page)
     assert "Transfer" not in page
 
 
 def test_the_page_shows_the_experiment(attacked):
-    page = render(load_records(attacked))
+    page = render(RunRecords.read(attacked))
     record = files.read_json(attacked / "attacks.json")
     text = plain(page)
     assert "Attack one, defend with all" in text
@@ -228,11 +229,12 @@ def test_a_strange_record_does_no_harm(attacked):
     record["ensemble"]["meaning"] = HOSTILE
     record["ensemble"]["closer"]["curves"]["pgd"] = None
     record["skipped"] = {"x": HOSTILE}
-    page = render(Records(attacks=record))
+    page = render(RunRecords(attacks=AttacksRecord.from_json(record)))
     assert "<script" not in without_script(page)
     for strange in ({"ensemble": 3}, {"ensemble": {"attacks": []}}, {"ensemble": {"attacks": {"pgd": None}}}, {}):
-        render(Records(attacks=strange, record={"seed": 1}))
-        assert attacks_as_text([("run", strange)]).startswith("accuracy in %")
+        attacks = AttacksRecord.from_json(strange)
+        render(RunRecords(attacks=attacks, record=RunRecord(seed=1)))
+        assert attacks_as_text([("run", attacks)]).startswith("accuracy in %")
 
 
 def test_the_help_names_every_setting(capsys):

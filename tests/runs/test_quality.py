@@ -10,7 +10,8 @@ import nesbs
 from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.posterior import reference_ranks
-from nesbs.report import load_records, render
+from nesbs.records import RunRecords
+from nesbs.report import render
 from nesbs.runs.quality import measure_quality
 from nesbs.spaces import toy_edges
 
@@ -50,7 +51,7 @@ def test_truth_is_trained_and_compared(run, capsys):
     estimator = nesbs.Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
     log_probs = estimator.log_probs([architecture])
     assert entry["estimated_loss"] == pytest.approx(float(nesbs.metrics.nll(log_probs, run.data.search_valid.labels)))
-    page = render(load_records(run.folder))
+    page = render(RunRecords.read(run.folder))
     assert "How good the estimate is" in page
     assert found["verdict"] in page
 

@@ -5,7 +5,8 @@ import pytest
 from nesbs import files
 from nesbs.cli import main
 from nesbs.errors import NesbsError
-from nesbs.report import load_records, render
+from nesbs.records import RunRecords
+from nesbs.report import render
 from nesbs.runs.recipe import load_recipe, training_recipe
 from nesbs.runs.run import Run
 from nesbs.runs.without_search import given_training
@@ -67,7 +68,7 @@ def test_a_deep_ensemble_is_one_architecture_trained_several_times(tmp_path):
     assert all(cost > 0 for cost in sizes["multiply_adds"])
     scores = run.scores()
     assert not (run.folder / "posterior.json").exists()
-    page = render(load_records(run.folder))
+    page = render(RunRecords.read(run.folder))
     assert "given, not searched" in page
     assert "Missing from this run" not in page
     assert scores["ensemble"]["architectures"] == [str(zoo["darts-v2"])] * 2
@@ -79,7 +80,7 @@ def test_a_cell_from_outside_the_space_is_trained_and_drawn(tmp_path):
     ensemble = run.ensemble()
     assert Run.open(run.folder).ensemble().architectures == ensemble.architectures == (zoo["enas-script"],)
     run.scores()
-    page = render(load_records(run.folder))
+    page = render(RunRecords.read(run.folder))
     assert page.count('data-edge="1→2" data-operation="sep_conv_3x3"') == 2  # one input, twice the same operation
 
 
@@ -174,7 +175,7 @@ def test_one_network_alone_is_called_so(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "the network" in said
     assert "best member" not in said
-    page = render(load_records(run))
+    page = render(RunRecords.read(run))
     assert "The one network has a test error of" in page
     assert "its best single member" not in page
 

@@ -32,6 +32,11 @@ class PosteriorRecord(FileRecord):
     log_size: Number | None = None  # of the space
     variables: Many[VariableRecord] | None = None
 
+    @property
+    def kl_to_uniform(self) -> float | None:
+        """The KL divergence to the uniform prior in nats; None where either entropy is missing."""
+        return None if self.entropy is None or self.log_size is None else max(self.log_size - self.entropy, 0.0)
+
 
 class ProposalRecord(Record):
     """An ensemble that was judged."""

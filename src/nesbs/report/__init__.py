@@ -7,16 +7,15 @@ Also parts of it on their own: an architecture's cells as an SVG file (`draw_cel
 from nesbs.report.attacks import attacks_as_text
 from nesbs.report.cell_export import cells_as_text, draw_cells
 from nesbs.report.comparison import comparison_as_markdown, draw_comparison, write_comparison
-from nesbs.report.comparison_page import is_comparison, load_comparison, render_comparison_page, write_comparison_page
+from nesbs.report.comparison_page import render_comparison_page, write_comparison_page
 from nesbs.report.curves import curves_as_markdown, draw_curves, write_curves
 from nesbs.report.pages import write_reports
 from nesbs.report.quality import quality_as_text
-from nesbs.report.run_page import Records, load_records, render, write_report
+from nesbs.report.run_page import render, write_report
 from nesbs.report.side_by_side import render_side_by_side, write_side_by_side
 from nesbs.report.text import scores_as_text
 
 __all__ = [
-    "Records",
     "attacks_as_text",
     "cells_as_text",
     "comparison_as_markdown",
@@ -24,9 +23,6 @@ __all__ = [
     "draw_cells",
     "draw_comparison",
     "draw_curves",
-    "is_comparison",
-    "load_comparison",
-    "load_records",
     "quality_as_text",
     "render",
     "render_comparison_page",

@@ -2,180 +2,158 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
+from nesbs.records import AttacksRecord
+from nesbs.records.attacks import AttackPicture, CleanAccuracy, CloserLook, DefenceRecord, EnsembleAttacks, RoundRecord
 from nesbs.report import charts, words
-from nesbs.report.reading import Record, mapping, sequence
 from nesbs.report.table import Table
+from nesbs.report.templates import is_base64
 
 NAMES = {"fgsm": "FGSM", "pgd": "PGD", "cw": "CW", "autoattack": "AutoAttack"}
-ENSEMBLES = {"ensemble": "Ensemble", "uniform": "Uniform-random ensemble"}
 SERIES = (("Attack", "attack"), ("Defence", "defence"), ("adaptive", "adaptive"))
-BASE64 = re.compile(r"[A-Za-z0-9+/]+=*")
 
 
-def attacks(record: Record) -> dict[str, Any] | None:
+def attacks(record: AttacksRecord | None) -> dict[str, Any] | None:
     """What `attacks.json` says, for the page; None where nothing was attacked."""
-    parts = [
-        _part(name, mapping(record.get(key)), record) for key, name in ENSEMBLES.items() if mapping(record.get(key))
-    ]
+    if record is None:
+        return None
+    named = (("Ensemble", record.ensemble), ("Uniform-random ensemble", record.uniform))
+    parts = [_of_ensemble(name, entry) for name, entry in named if entry]
     if not parts:
         return None
     return {
-        "kind": "test images" if record.get("measured_on", "test") == "test" else "held-out training images",
-        "skipped": [str(why) for why in mapping(record.get("skipped")).values()],
-        "settings": settings_in_words(mapping(record.get("settings"))),
+        "kind": "test images" if record.measured_on in (None, "test") else "held-out training images",
+        "skipped": list((record.skipped or {}).values()),
+        "settings": settings_in_words(record.settings or {}),
         "rows": [row for part in parts for row in part["rows"]],
         "meaning": parts[0]["meaning"],
         "parts": parts,
     }
 
 
-def settings_in_words(settings: Record) -> list[str]:
+def settings_in_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Each attack with its settings.
 
     >>> settings_in_words({"pgd": {"epsilon": 0.01, "random_start": False}})
     ['PGD: epsilon 0.01, random start false']
     """
-    said = []
+    lines = []
     for name, values in settings.items():
-        parts = [
-            f"{str(key).replace('_', ' ')} {words.short(value) if words.is_number(value) else str(value).lower()}"
-            for key, value in mapping(values).items()
-        ]
-        said.append(f"{NAMES.get(name, name)}: {', '.join(parts)}")
-    return said
+        parts = []
+        for key, value in values.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            parts.append(f"{key.replace('_', ' ')} {words.short(value) if number else str(value).lower()}")
+        lines.append(f"{NAMES.get(name, name)}: {', '.join(parts)}")
+    return lines
 
 
-def _part(name: str, record: Record, whole: Record) -> dict[str, Any]:
-    """One ensemble: its rows of the table, transfer matrices, curves, checks and pictures."""
-    found = {str(key): mapping(value) for key, value in mapping(record.get("attacks")).items()}
-    closer = mapping(record.get("closer"))
+def _of_ensemble(name: str, record: EnsembleAttacks) -> dict[str, Any]:
+    """One ensemble: its rows of the table, transfer matrices, curves over ε, checks and pictures."""
+    defences, closer = record.attacks or {}, record.closer or CloserLook()
+    curves = [(NAMES.get(attack, attack), _epsilon_curve(attack, closer)) for attack in closer.curves or {}]
+    pictures = [
+        (NAMES.get(attack, attack), [picture for picture in group if _can_be_shown(picture)])
+        for attack, group in (record.pictures or {}).items()
+    ]
     return {
         "name": name,
-        "meaning": str(record.get("meaning", "")),
-        "rows": [_row(name, attack, entry) for attack, entry in found.items()],
+        "meaning": record.meaning or "",
+        "rows": [_row(name, attack, defence) for attack, defence in defences.items()],
         "transfer": [
-            {"name": NAMES.get(attack, attack), "rows": rows}
-            for attack, entry in found.items()
-            if len(rows := [sequence(mapping(one).get("members")) for one in sequence(entry.get("rounds"))]) > 1
+            (NAMES.get(attack, attack), defence.transfer)
+            for attack, defence in defences.items()
+            if len(defence.transfer) > 1
         ],
-        "closer_images": closer.get("images"),
-        "curves": [
-            (NAMES.get(attack, attack), chart)
-            for attack in mapping(closer.get("curves"))
-            if (chart := _curve(attack, closer)) is not None
-        ],
-        "sanity": [
-            {
-                "question": str(check.get("question", "")),
-                "passed": check.get("passed") is True,
-                "figures": [(str(key), value) for key, value in mapping(check.get("accuracies")).items()],
-            }
-            for check in map(mapping, sequence(closer.get("sanity")))
-        ],
-        "pictures": [
-            {"name": NAMES.get(attack, attack), "shown": shown}
-            for attack, entries in mapping(record.get("pictures")).items()
-            if (shown := [entry for entry in map(mapping, sequence(entries)) if _can_be_shown(entry)])
-        ],
+        "closer_images": closer.images,
+        "curves": [(attack, chart) for attack, chart in curves if chart],
+        "sanity": list(closer.sanity or ()),
+        "pictures": [(attack, shown) for attack, shown in pictures if shown],
     }
 
 
-def _row(name: str, attack: str, entry: Record) -> dict[str, Any]:
+def _row(name: str, attack: str, defence: DefenceRecord) -> dict[str, Any]:
     """A row of the table: an ensemble under an attack."""
-    clean, rounds = mapping(entry.get("clean")), [mapping(one) for one in sequence(entry.get("rounds"))]
-    members = [share for share in sequence(clean.get("members")) if words.is_number(share)]
-    successes = [one.get("success") for one in rounds if words.is_number(one.get("success"))]
-    lengths = [one.get("l2") for one in rounds if words.is_number(one.get("l2"))]
+    clean = defence.clean or CleanAccuracy()
     return {
         "ensemble": name,
         "attack": NAMES.get(attack, attack),
-        "images": entry.get("images"),
-        "clean_member": _mean(members),
-        "clean": clean.get("ensemble"),
-        "attacked": with_deviation(entry.get("attack"), entry.get("attack_std")),
-        "defended": with_deviation(entry.get("defence"), entry.get("defence_std")),
-        "adaptive": mapping(entry.get("adaptive")).get("attack"),
-        "success": _mean(successes),
-        "l2": _mean(lengths),
+        "images": defence.images,
+        "clean_member": clean.member_mean,
+        "clean": clean.ensemble,
+        "attacked": with_deviation(defence.attack, defence.attack_std),
+        "defended": with_deviation(defence.defence, defence.defence_std),
+        "adaptive": (defence.adaptive or RoundRecord()).attack,
+        "success": defence.success,
+        "l2": defence.l2,
     }
 
 
-def _mean(values: Sequence[Any]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def with_deviation(mean: Any, deviation: Any) -> str:
+def with_deviation(mean: float | None, deviation: float | None) -> str:
     """A mean share in per cent, with its standard deviation where there is one.
 
     >>> with_deviation(0.5, 0.012), with_deviation(0.5, None)
     ('50.00 ± 1.20 %', '50.00 %')
     """
-    if not words.is_number(mean) or not words.is_number(deviation):
+    if mean is None or deviation is None:
         return words.percent(mean)
     return f"{100 * mean:.2f} ± {100 * deviation:.2f} %"
 
 
-def _curve(attack: str, closer: Record) -> Any:
+def _epsilon_curve(attack: str, closer: CloserLook) -> Markup | None:
     """Accuracy over ε: of the attacked member, of the ensemble that defends, of the ensemble attacked itself."""
-    curve, clean = mapping(mapping(closer.get("curves")).get(attack)), mapping(closer.get("clean"))
-    sizes = [words.short(size) for size in sequence(closer.get("epsilons"))]
-    start = {"attack": _mean([share for share in sequence(clean.get("members")) if words.is_number(share)])}
+    curve, clean = (closer.curves or {})[attack], closer.clean or CleanAccuracy()
+    sizes = [words.short(size) for size in closer.epsilons or ()]
     series = []
     for name, key in SERIES:
-        values = [start.get(key, clean.get("ensemble")), *sequence(curve.get(key))]
-        if len(values) == len(sizes) + 1 and all(map(words.is_number, values)):
-            series.append((name, [100 * value for value in values]))
+        start = clean.member_mean if key == "attack" else clean.ensemble
+        values = [100 * value for value in (start, *(getattr(curve, key) or ())) if value is not None]
+        if len(values) == len(sizes) + 1:
+            series.append((name, values))
     if not series or not sizes:
         return None
-    said = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f} %" for name, values in series)
-    title = f"Accuracy under {NAMES.get(attack, attack)} by ε: {said}"
+    text = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f} %" for name, values in series)
+    title = f"Accuracy under {NAMES.get(attack, attack)} by ε: {text}"
     return charts.lines(title, "ε, of pixels from 0 to 1", "accuracy in %", series, ["0", *sizes])
 
 
-def _can_be_shown(entry: Record) -> bool:
+def _can_be_shown(picture: AttackPicture) -> bool:
     """Whether the three pictures are there and are nothing but base64."""
-    return all(BASE64.fullmatch(str(entry.get(name, ""))) for name in ("clean", "perturbed", "difference"))
+    return all(map(is_base64, (picture.clean, picture.perturbed, picture.difference)))
 
 
-def attacks_as_text(records: Sequence[tuple[str, Record]]) -> str:
+def attacks_as_text(records: Sequence[tuple[str, AttacksRecord]]) -> str:
     """The figures of one run or several, (name, record), as one table for a terminal; accuracies in per cent."""
-    shown = [(name, attacks(record)) for name, record in records]
-    wide = max([24, *(len(name) + 1 for name, _ in shown)]) if len(shown) > 1 else 25
+    shown = [(name, section) for name, record in records if (section := attacks(record)) is not None]
+    wide = max([24, *(len(name) + 1 for name, _ in records)]) if len(records) > 1 else 25
     heads = ["accuracy in %", "attack", "images", "clean member", "clean", "Attack", "Defence", "adaptive", "success"]
     rows: list[list[str]] = []
-    notes: list[str] = []
-    for name, part in shown:
-        if part is None:
-            continue
-        for row in part["rows"]:
+    for name, section in shown:
+        for row in section["rows"]:
             label = row["ensemble"].lower()
-            if len(shown) > 1:
+            if len(records) > 1:
                 label = name if label == "ensemble" else "  " + label
-            cells = [_bare(words.percent(row[key])) for key in ("clean_member", "clean")]
-            spread = [_bare(row[key]) for key in ("attacked", "defended")]
-            last = [_bare(words.percent(row[key])) for key in ("adaptive", "success")]
-            rows.append(
-                [label, row["attack"], words.count(row["images"]), *cells, *spread, *last, words.decimal(row["l2"], 3)]
-            )
-        doubts = [check for one in part["parts"] for check in one["sanity"] if not check["passed"]]
-        checked = sum(len(one["sanity"]) for one in part["parts"])
-        notes += [f"measured on {part['kind']}. {part['meaning']}"]
-        if checked:
-            seen = ", ".join(words.count(one["closer_images"]) for one in part["parts"][:1])
-            notes.append(f"sanity checks passed: {checked - len(doubts)} of {checked} (on {seen} images)")
-        notes += [f"not passed: {check['question']} {_figures(check['figures'])}" for check in doubts]
-        notes += [f"left out: {why}" for why in part["skipped"]]
+            clean = [words.percent(row[key]) for key in ("clean_member", "clean")]
+            broken = [words.percent(row[key]) for key in ("adaptive", "success")]
+            shares = [text.removesuffix(" %") for text in (*clean, row["attacked"], row["defended"], *broken)]
+            rows.append([label, row["attack"], words.count(row["images"]), *shares, words.decimal(row["l2"], 3)])
     widths = (f"<{wide}", "<11", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
-    return "\n".join([Table([*heads, "L2"], rows).as_text(*widths), *dict.fromkeys(notes)])
+    notes = dict.fromkeys(note for _, section in shown for note in _notes(section))
+    return "\n".join([Table([*heads, "L2"], rows).as_text(*widths), *notes])
 
 
-def _figures(figures: Sequence[tuple[str, Any]]) -> str:
-    return "(" + ", ".join(f"{name}: {words.percent(share)}" for name, share in figures) + ")"
-
-
-def _bare(text: str) -> str:
-    return text.removesuffix(" %")
+def _notes(section: Mapping[str, Any]) -> list[str]:
+    """What was measured on, which checks were passed, what was left out."""
+    checks = [check for part in section["parts"] for check in part["sanity"]]
+    doubts = [check for check in checks if not check.passed]
+    notes = [f"measured on {section['kind']}. {section['meaning']}"]
+    if checks:
+        images = words.count(section["parts"][0]["closer_images"])
+        notes.append(f"sanity checks passed: {len(checks) - len(doubts)} of {len(checks)} (on {images} images)")
+    for check in doubts:
+        figures = ", ".join(f"{name}: {words.percent(share)}" for name, share in (check.accuracies or {}).items())
+        notes.append(f"not passed: {check.question} ({figures})")
+    return notes + [f"left out: {why}" for why in section["skipped"]]

@@ -48,10 +48,10 @@ def bars(
     title: str,
     axis: str,
     rows: Sequence[tuple[str, float, bool]],
-    said: Callable[[float], str] = words.percent,
+    text: Callable[[float], str] = words.percent,
     reaches: Sequence[Range | None] = (),
 ) -> Markup:
-    """Horizontal bars from zero: (label, value, whether filled), one a row, each with its value as it is `said`.
+    """Horizontal bars from zero: (label, value, whether filled), one a row, each with its value as `text` writes it.
 
     `reaches` are the intervals of the values, one a row where there are any, drawn as whiskers.
     """
@@ -73,7 +73,7 @@ def bars(
             tips = f"M{across(low):.1f},{middle - 5}v10m0,-5H{across(high):.1f}m0,-5v10"
             shape(root, "path", css="whisker halo", d=tips)
             shape(root, "path", css="whisker", d=tips)
-        shape(root, "text", said(value), x=across(high) + 5, y=top + 14)
+        shape(root, "text", text(value), x=across(high) + 5, y=top + 14)
     shape(root, "line", css="axis", x1=left, x2=left, y1=0, y2=height)
     shape(root, "text", axis, css="name", x=left, y=height + 17)
     return markup(root)
@@ -83,7 +83,7 @@ def lines(
     title: str,
     x_name: str,
     y_name: str,
-    series: Sequence[tuple[str, Sequence[float]]],
+    series: Sequence[tuple[str, Sequence[float | None]]],
     names: Sequence[str] | None = None,
 ) -> Markup:
     """Values over steps counted from 1, one line a series; a legend below where there are several.
@@ -94,11 +94,11 @@ def lines(
     legend = -(-len(series) // columns) * 18 if len(series) > 1 else 0
     root = svg(title, (0, 0, WIDTH, BASE + 40 + legend), "chart")
     steps = max((len(values) for _, values in series), default=1)
-    known = [value for _, values in series for value in values if words.is_number(value)] or [0.0]
+    numbers = [value for _, values in series for value in values if value is not None] or [0.0]
     marks = sorted({1.0, float(steps)} | {t for t in ticks(1, steps) if t.is_integer() and 1 < t < 0.94 * steps})
     if names is not None:
         marks = [float(step) for step in range(1, steps + 1)]
-    place = axes(root, (x_name, y_name), (1, steps), with_room(known), marks, names)
+    place = axes(root, (x_name, y_name), (1, steps), with_room(numbers), marks, names)
     for index, (name, values) in enumerate(series):
         style, dash = f"line series{index % len(DASHES)}", DASHES[index % len(DASHES)]
         points = [place(step, value) for step, value in thinned(values)]
@@ -177,16 +177,16 @@ def axes(
     return place
 
 
-def thinned(values: Sequence[float]) -> list[tuple[int, float]]:
+def thinned(values: Sequence[float | None]) -> list[tuple[int, float]]:
     """The (step, value) pairs that are numbers, at most about `MOST_POINTS` of them, the last one always.
 
     >>> thinned([3.0, 2.0])
     [(1, 3.0), (2, 2.0)]
     """
-    pairs = [(step, value) for step, value in enumerate(values, start=1) if words.is_number(value)]
+    pairs = [(step, value) for step, value in enumerate(values, start=1) if value is not None]
     stride = -(-len(pairs) // MOST_POINTS) or 1
-    kept = pairs[::stride]
-    return kept if not pairs or kept[-1] == pairs[-1] else [*kept, pairs[-1]]
+    some = pairs[::stride]
+    return some if not pairs or some[-1] == pairs[-1] else [*some, pairs[-1]]
 
 
 def ticks(low: float, high: float, wanted: int = 4) -> list[float]:

@@ -1,133 +1,105 @@
-"""The page of a comparison folder (`nesbs compare`): methods over seeds, and search-efficiency curves."""
+"""The page of a comparison folder (`nesbs compare`, `nesbs curves`): methods over seeds, and budget curves."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from nesbs import files
-from nesbs.records.recipe import parse_yaml
+from nesbs.records import ComparisonRecord, ComparisonRecords
 from nesbs.report import diagrams, words
-from nesbs.report.comparison import IMAGES, comparison_notes, comparison_table, images_table
+from nesbs.report.comparison import comparison_notes, comparison_table, images_table
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves
 from nesbs.report.glossary import glossary
-from nesbs.report.reading import Record, mapping, sequence
+from nesbs.report.method import method
+from nesbs.report.provenance import code
 from nesbs.report.recipe import changes
 from nesbs.report.templates import rendered
 
 TERMS = {"NLL": "NLL", "ECE": "ECE", "ATE %": "ATE", "PPD %": "PPD"}
-WORDS = (*TERMS.values(), "95 % interval", "Supernet")
+EXPLAINED = (*TERMS.values(), "95 % interval", "Supernet")
 TEXT = ("method", "winner")
-
-
-@dataclass(frozen=True)
-class ComparisonRecords:
-    """What a comparison folder says about itself; None for a file that is not there."""
-
-    recipe: Mapping[str, Any] | None = None
-    comparison: Mapping[str, Any] | None = None
-    curves: Mapping[str, Any] | None = None
-    seeds: tuple[str, ...] = ()  # the run folders inside
-
-
-def is_comparison(folder: Path) -> bool:
-    """Whether `nesbs compare` made the folder, or began to."""
-    if any((folder / f"{name}.json").is_file() for name in ("comparison", "curves")):
-        return True
-    begun = (folder / "recipe.yaml").is_file() and not (folder / "record.json").exists()
-    return begun and bool(_seeds(folder))
-
-
-def load_comparison(folder: Path) -> ComparisonRecords:
-    """Read the records of a comparison folder; a broken file is a `NesbsError`, a missing one is not."""
-    recipe = folder / "recipe.yaml"
-    return ComparisonRecords(
-        recipe=parse_yaml(files.read_text(recipe), str(recipe)) if recipe.is_file() else None,
-        comparison=_read(folder / "comparison.json"),
-        curves=_read(folder / "curves.json"),
-        seeds=_seeds(folder),
-    )
 
 
 def write_comparison_page(folder: Path) -> Path:
     """Write `report.html` into a comparison folder from the records there, and return its path."""
     page = folder / "report.html"
-    files.write_text(page, render_comparison_page(load_comparison(folder)))
+    files.write_text(page, render_comparison_page(ComparisonRecords.read(folder)))
     return page
 
 
-def render_comparison_page(contest: ComparisonRecords) -> str:
+def render_comparison_page(records: ComparisonRecords) -> str:
     """The page as text; the same records give the same bytes."""
-    record, curves = contest.comparison or {}, contest.curves or {}
-    known = record or curves
-    table, images = comparison_table(record), images_table(record)
+    recipe, comparison, curves = records.recipe, records.comparison, records.curves
+    about = comparison or curves
     values = {
-        "names": [str(known[key]) for key in ("data", "space") if known.get(key)],
-        "seeds": [str(seed) for seed in sequence(known.get("seeds"))],
-        "begun": contest.seeds,
-        "verdicts": _verdicts(record),
-        "reference": str(known.get("reference")),
-        "heads": [(name, TERMS.get(name), name in TEXT) for name in table.headings],
-        "rows": table.rows,
-        "notes": comparison_notes(record) if record else [],
-        "images": [images.headings, *images.rows] if images else [],
-        "images_note": IMAGES,
-        "charts": [
-            ("Test error", _chart(record, "error", "test error in %", 100, 2)),
-            ("NLL", _chart(record, "nll", "NLL in nats", 1, 3)),
-        ]
-        if record
-        else [],
+        "names": [name for name in (about.data, about.space) if name] if about else [],
+        "seeds": [str(seed) for seed in (about and about.seeds) or ()],
+        "begun": records.seeds,
+        "reference": (about and about.reference) or "",
+        **_compared(comparison),
         "curves": {
-            "picture": base64.b64encode(draw_curves(curves).encode()).decode("ascii"),
-            "tables": [[table.headings, *table.rows] for table in curves_tables(curves)],
-            "notes": curves_notes(curves),
+            "picture": base64.b64encode(draw_curves(curves.to_json()).encode()).decode("ascii"),
+            "tables": curves_tables(curves.to_json()),
+            "notes": curves_notes(curves.to_json()),
         }
         if curves
         else None,
-        "changes": changes(contest.recipe or {}),
-        "glossary": glossary(mapping((contest.recipe or {}).get("evaluation")).get("bins", 15), WORDS),
+        "method": method(recipe) if recipe else None,
+        "changes": changes(recipe) if recipe else [],
+        "code": code(about) if about else None,
+        "glossary": glossary(recipe.evaluation.bins if recipe else 15, EXPLAINED),
     }
     return rendered("comparison_page.html", values)
 
 
-def _verdicts(record: Record) -> dict[str, list[str]]:
+def _compared(comparison: ComparisonRecord | None) -> dict[str, Any]:
+    """The table of the methods, what it says, and its charts."""
+    if comparison is None:
+        return {"rows": []}
+    plain = comparison.to_json()
+    table, images = comparison_table(plain), images_table(plain)
+    return {
+        "verdicts": _verdicts(comparison),
+        "heads": [(name, TERMS.get(name), name in TEXT) for name in table.headings],
+        "rows": table.rows,
+        "notes": comparison_notes(plain),
+        "images": images,
+        "charts": [
+            ("Test error", _chart(comparison, "error", "test error in %", 100, 2)),
+            ("NLL", _chart(comparison, "nll", "NLL in nats", 1, 3)),
+        ],
+    }
+
+
+def _verdicts(comparison: ComparisonRecord) -> dict[str, list[str]]:
     """The methods whose error is above and below the reference's, and those it cannot be told from."""
-    found: dict[str, list[str]] = {"higher": [], "lower": [], "open": []}
-    for name, entry in mapping(record.get("methods")).items():
-        if name != record.get("reference"):
-            verdict = mapping(mapping(mapping(entry).get("difference")).get("error")).get("verdict")
-            found[verdict if verdict in ("higher", "lower") else "open"].append(str(name))
-    return found
+    verdicts: dict[str, list[str]] = {"higher": [], "lower": [], "open": []}
+    for name, entry in (comparison.methods or {}).items():
+        if name != comparison.reference:
+            difference = (entry.difference or {}).get("error")
+            verdict = difference.verdict if difference else None
+            verdicts[verdict if verdict in ("higher", "lower") else "open"].append(name)
+    return verdicts
 
 
-def _chart(record: Record, measure: str, axis: str, factor: float, places: int) -> Any:
+def _chart(comparison: ComparisonRecord, measure: str, axis: str, factor: float, places: int) -> Markup | None:
     """Every method: a ring for each seed, the mean ± standard error as a line."""
     rows: list[tuple[str, Sequence[float], tuple[float, float] | None]] = []
-    for name, entry in mapping(record.get("methods")).items():
-        seeds = [mapping(mapping(one).get("scores")).get(measure) for one in sequence(mapping(entry).get("seeds"))]
-        values = [factor * value for value in seeds if words.is_number(value)]
-        mean = mapping(mapping(mapping(entry).get("mean")).get(measure))
-        spread = mean.get("standard_error")
+    for name, entry in (comparison.methods or {}).items():
+        values = [factor * value for value in entry.values(measure)]
+        summary = (entry.mean or {}).get(measure)
+        spread = summary.standard_error if summary else None
         if values:
             middle = math.fsum(values) / len(values)
-            reach = (middle - factor * spread, middle + factor * spread) if words.is_number(spread) else None
-            rows.append((str(name), values, reach))
+            reach = None if spread is None else (middle - factor * spread, middle + factor * spread)
+            rows.append((name, values, reach))
     if not rows:
         return None
-    said = ", ".join(f"{name} {words.decimal(sum(values) / len(values), places)}" for name, values, _ in rows)
-    return diagrams.forest(f"{axis} by method: {said}", axis, rows, places)
-
-
-def _read(path: Path) -> Mapping[str, Any] | None:
-    return files.read_mapping(path) if path.is_file() else None
-
-
-def _seeds(folder: Path) -> tuple[str, ...]:
-    """The run folders inside, by the number of their seed."""
-    found = [entry.name for entry in folder.glob("seed-*") if entry.is_dir()]
-    return tuple(sorted(found, key=lambda name: (len(name), name)))
+    text = ", ".join(f"{name} {words.decimal(sum(values) / len(values), places)}" for name, values, _ in rows)
+    return diagrams.forest(f"{axis} by method: {text}", axis, rows, places)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
+from markupsafe import Markup
+
+from nesbs.records import MetricsRecord
+from nesbs.records.metrics import (
+    Calibrated,
+    Corrupted,
+    CorruptedMeasures,
+    Distances,
+    EnsembleMetrics,
+    NetworkMetrics,
+    People,
+    Reliability,
+    ReliabilityBins,
+)
 from nesbs.report import charts, diagrams, words
-from nesbs.report.reading import Record, mapping, sequence
 
 SCORES = {
     "max_probability": "maximum probability",
@@ -21,158 +34,142 @@ OPTIONS = {
 }
 
 
-def networks(metrics: Record, part: str) -> list[tuple[str, bool, Record]]:
-    """The networks of a part: (name, whether it is an ensemble, what was measured)."""
-    found: list[tuple[str, bool, Record]] = []
-    for key, name in (("ensemble", "Ensemble"), ("uniform", "Uniform-random ensemble")):
-        block = mapping(mapping(metrics.get(key)).get(part))
-        if block:
-            found.append((name, True, mapping(block.get("ensemble"))))
-        if block and key == "ensemble":
-            members = enumerate(sequence(block.get("members")), start=1)
-            found += [(f"Member {index}", False, mapping(member)) for index, member in members]
-    return found
+def networks(metrics: MetricsRecord, measure: str) -> list[tuple[str, bool, Any]]:
+    """The networks of which a measure was taken: (name, whether it is an ensemble, its record)."""
+    rows: list[tuple[str, bool, Any]] = []
+    if own := getattr(metrics.ensemble, measure, None):
+        rows.append(("Ensemble", True, own.ensemble))
+        rows += [(f"Member {index}", False, member) for index, member in enumerate(own.members or (), start=1)]
+    if uniform := getattr(metrics.uniform, measure, None):
+        rows.append(("Uniform-random ensemble", True, uniform.ensemble))
+    return rows
 
 
-def not_asked(metrics: Record) -> list[tuple[str, str]]:
-    """The parts that nobody asked for: (what, command that makes it)."""
-    ensemble = mapping(metrics.get("ensemble"))
-    return [said for part, said in OPTIONS.items() if ensemble and not ensemble.get(part)]
+def not_asked(ensemble: EnsembleMetrics | None) -> list[tuple[str, str]]:
+    """The measures that nobody asked for: (what, command that makes it)."""
+    return [option for name, option in OPTIONS.items() if ensemble and not getattr(ensemble, name)]
 
 
-def calibration(metrics: Record) -> dict[str, Any] | None:
+def calibration(metrics: MetricsRecord) -> dict[str, Any] | None:
     """Temperatures, and what they change."""
-    block = mapping(mapping(metrics.get("ensemble")).get("temperature"))
-    rows = [
-        {
-            "name": name,
-            "whole": whole,
-            "temperatures": sequence(row.get("temperatures")),
-            "before": mapping(row.get("before")),
-            "after": mapping(row.get("after")),
-        }
-        for name, whole, row in networks(metrics, "temperature")
-    ]
-    if not block:
+    scaling = metrics.ensemble.temperature if metrics.ensemble else None
+    if scaling is None:
         return None
     return {
-        "held_out": block.get("fitted_on") == "search_valid",
-        "images": block.get("images"),
-        "rows": rows,
-        "diagram": reliability_diagram(mapping(block.get("reliability"))),
-        "bins": _bins(mapping(block.get("reliability"))),
+        "held_out": scaling.fitted_on == "search_valid",
+        "images": scaling.images,
+        "rows": [(name, whole, row or Calibrated()) for name, whole, row in networks(metrics, "temperature")],
+        "diagram": reliability_diagram(scaling.reliability),
+        "bins": _bins(scaling.reliability),
     }
 
 
-def reliability_diagram(block: Record) -> Any:
+def reliability_diagram(reliability: Reliability | None) -> Markup | None:
     """Accuracy over confidence before and after temperature scaling; None where it was not recorded."""
     series = []
     for when in ("before", "after"):
+        bins: ReliabilityBins | None = getattr(reliability, when, None)
         points = [
             (confidence, accuracy, images)
-            for images, confidence, accuracy in _columns(mapping(block.get(when)))
-            if words.is_number(confidence) and words.is_number(accuracy) and words.is_number(images)
+            for images, confidence, accuracy in (bins.rows if bins else ())
+            if confidence is not None and accuracy is not None and images is not None
         ]
         if points:
             series.append((f"{when} scaling", points))
     if not series:
         return None
-    said = "; ".join(
+    text = "; ".join(
         f"{name}: "
         + ", ".join(f"{100 * accuracy:.0f} % right at {100 * confidence:.0f} %" for confidence, accuracy, _ in points)
         for name, points in series
     )
-    return diagrams.reliability(f"Reliability of the ensemble, {said}", series)
+    return diagrams.reliability(f"Reliability of the ensemble, {text}", series)
 
 
-def _bins(block: Record) -> list[list[Any]]:
+def _bins(reliability: Reliability | None) -> list[list[float | None]]:
     """The diagram's numbers, a row a bin that holds anything: images, confidence, accuracy before, then after."""
-    before, after = (_columns(mapping(block.get(when))) for when in ("before", "after"))
-    return [[*first, *second] for first, second in zip(before, after, strict=False) if first[0] or second[0]]
+    if not (reliability and reliability.before and reliability.after):
+        return []
+    pairs = zip(reliability.before.rows, reliability.after.rows, strict=False)
+    return [[*before, *after] for before, after in pairs if before[0] or after[0]]
 
 
-def _columns(block: Record) -> list[tuple[Any, Any, Any]]:
-    return list(zip(*(sequence(block.get(key)) for key in ("images", "confidence", "accuracy")), strict=False))
-
-
-def human(metrics: Record) -> dict[str, Any] | None:
+def human(metrics: MetricsRecord) -> dict[str, Any] | None:
     """Distances to people's labels."""
-    block = mapping(mapping(metrics.get("ensemble")).get("human"))
-    if not block:
+    agreement = metrics.ensemble.human if metrics.ensemble else None
+    if agreement is None:
         return None
-    people = mapping(block.get("people"))
     return {
-        "file": block.get("file"),
-        "error": people.get("error"),
-        "entropy": people.get("entropy"),
-        "rows": [{"name": name, "whole": whole, "row": row} for name, whole, row in networks(metrics, "human")],
+        "file": agreement.file,
+        "people": agreement.people or People(),
+        "rows": [(name, whole, row or Distances()) for name, whole, row in networks(metrics, "human")],
     }
 
 
-def unseen(metrics: Record) -> dict[str, Any] | None:
+def unseen(metrics: MetricsRecord) -> dict[str, Any] | None:
     """AUROC and FPR by each score, for every network."""
-    block = mapping(mapping(metrics.get("ensemble")).get("unseen"))
-    if not block:
+    detection = metrics.ensemble.unseen if metrics.ensemble else None
+    if detection is None:
         return None
-    rows = networks(metrics, "unseen")
+    rows = [(name, whole, row or {}) for name, whole, row in networks(metrics, "unseen")]
     scores = {key: name for key, name in SCORES.items() if any(key in row for _, _, row in rows)}
     return {
-        "data": block.get("data"),
-        "images": block.get("images"),
-        "seen_images": block.get("seen_images"),
+        "data": detection.data,
+        "images": detection.images,
+        "seen_images": detection.seen_images,
         "scores": list(scores.values()),
-        "rows": [
-            {"name": name, "whole": whole, "cells": [mapping(row.get(key)) for key in scores]}
-            for name, whole, row in rows
-        ],
+        "rows": [(name, whole, [row.get(key) for key in scores]) for name, whole, row in rows],
     }
 
 
-def corruptions(metrics: Record) -> dict[str, Any] | None:
+def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
     """Errors and calibration by severity, a chart of the errors, and every corruption."""
-    block = mapping(mapping(metrics.get("ensemble")).get("corruptions"))
-    own = mapping(block.get("ensemble"))
-    if not own:
+    measured = metrics.ensemble.corruptions if metrics.ensemble else None
+    if measured is None or measured.ensemble is None:
         return None
-    severities = sequence(block.get("severities"))
-    members = [mapping(member) for member in sequence(block.get("members"))]
+    severities = measured.severities or ()
     tables: list[dict[str, Any]] = [
         {"name": name, "share": measure == "error", "rows": _by_severity(metrics, measure)}
         for measure, name in (("error", "Error"), ("nll", "NLL"), ("ece", "ECE"))
     ]
     shares = [(row["name"].lower(), row["values"]) for row in tables[0]["rows"]]
-    said = "; ".join(f"{name} " + ", ".join(map(words.percent, values)) for name, values in shares)
-    series = [(name, [100 * v if words.is_number(v) else v for v in values]) for name, values in shares]
+    text = "; ".join(f"{name} " + ", ".join(map(words.percent, values)) for name, values in shares)
+    series = [(name, [None if v is None else 100 * v for v in values]) for name, values in shares]
     # The chart counts its steps from 1.
-    whole = severities == list(range(1, len(severities) + 1)) and len(severities) > 1
+    whole = len(severities) > 1 and severities == tuple(range(1, len(severities) + 1))
+    by_corruption = measured.ensemble.by_corruption or {}
     return {
         "severities": severities,
-        "skipped": [str(name) for name in sequence(block.get("skipped"))],
-        "count": len(mapping(own.get("by_corruption"))),
+        "skipped": measured.skipped or (),
+        "count": len(by_corruption),
         "tables": tables,
-        "chart": charts.lines(f"Mean error by severity: {said}", "severity", "test error in %", series)
+        "chart": charts.lines(f"Mean error by severity: {text}", "severity", "test error in %", series)
         if whole
         else None,
-        "rows": [_one(str(name), mapping(row), members) for name, row in mapping(own.get("by_corruption")).items()],
+        "rows": [_one(name, row, measured.members or ()) for name, row in by_corruption.items()],
     }
 
 
-def _by_severity(metrics: Record, measure: str) -> list[dict[str, Any]]:
+def _by_severity(metrics: MetricsRecord, measure: str) -> list[dict[str, Any]]:
     """A measure on clean images, at every severity and on average: ensemble, best and mean member, uniform ensemble."""
 
-    def values(clean: Any, block: Record) -> list[Any]:
-        by_severity = sequence(mapping(block.get("by_severity")).get(measure))
-        return [mapping(clean).get(measure), *by_severity, mapping(block.get("mean")).get(measure)]
+    def values(clean: NetworkMetrics, corrupted: Corrupted) -> list[float | None]:
+        by_severity = getattr(corrupted.by_severity, measure, None) or ()
+        return [getattr(clean, measure), *by_severity, (corrupted.mean or {}).get(measure)]
 
-    entry, uniform = mapping(metrics.get("ensemble")), mapping(metrics.get("uniform"))
-    blocks = map(mapping, sequence(mapping(entry.get("corruptions")).get("members")))
-    members = [values(*pair) for pair in zip(sequence(entry.get("members")), blocks, strict=False)]
+    def of_ensemble(entry: EnsembleMetrics | None) -> list[float | None]:
+        own = entry.corruptions.ensemble if entry and entry.corruptions else None
+        return values(entry, own) if entry and own else []
+
+    entry = metrics.ensemble
+    blocks = (entry.corruptions.members if entry and entry.corruptions else None) or ()
+    members = [values(*pair) for pair in zip((entry and entry.members) or (), blocks, strict=False)]
     columns = list(zip(*members, strict=False))
     rows = [
-        ("Ensemble", True, values(entry, _own(entry)) if _own(entry) else []),
-        ("Best member", False, [_known(min, column) for column in columns]),
-        ("Mean member", False, [_known(fmean, column) for column in columns]),
-        ("Uniform-random ensemble", True, values(uniform, _own(uniform)) if _own(uniform) else []),
+        ("Ensemble", True, of_ensemble(entry)),
+        ("Best member", False, [_of_numbers(min, column) for column in columns]),
+        ("Mean member", False, [_of_numbers(fmean, column) for column in columns]),
+        ("Uniform-random ensemble", True, of_ensemble(metrics.uniform)),
     ]
     return [
         {"name": name, "whole": whole, "clean": shown[0], "values": shown[1:-1], "mean": shown[-1]}
@@ -181,27 +178,20 @@ def _by_severity(metrics: Record, measure: str) -> list[dict[str, Any]]:
     ]
 
 
-def _own(entry: Record) -> Record:
-    """What an ensemble itself was measured at under corruption."""
-    return mapping(mapping(entry.get("corruptions")).get("ensemble"))
-
-
-def _one(name: str, row: Record, members: Sequence[Record]) -> dict[str, Any]:
+def _one(name: str, row: CorruptedMeasures, members: Sequence[Corrupted]) -> dict[str, Any]:
     """One corruption: the ensemble's errors by severity, and the means of ensemble and members."""
-    errors = sequence(row.get("error"))
-    own = [sequence(mapping(mapping(member.get("by_corruption")).get(name)).get("error")) for member in members]
-    means = [_known(fmean, values) for values in own]
+    means = [_of_numbers(fmean, member.errors(name)) for member in members]
     return {
         "name": name,
-        "errors": errors,
-        "mean": _known(fmean, errors),
-        "best": _known(min, means),
-        "members": _known(fmean, means),
-        "ece": _known(fmean, sequence(row.get("ece"))),
+        "errors": list(row.error or ()),
+        "mean": _of_numbers(fmean, row.error or ()),
+        "best": _of_numbers(min, means),
+        "members": _of_numbers(fmean, means),
+        "ece": _of_numbers(fmean, row.ece or ()),
     }
 
 
-def _known(summary: Any, values: Sequence[Any]) -> float | None:
-    """The summary of the values that are numbers, None where there are none."""
-    known = [value for value in values if words.is_number(value)]
-    return summary(known) if known else None
+def _of_numbers(summary: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:
+    """The summary of the values that are there, None where there are none."""
+    numbers = [value for value in values if value is not None]
+    return summary(numbers) if numbers else None

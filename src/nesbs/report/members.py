@@ -2,85 +2,67 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from nesbs.report import diagrams, words
-from nesbs.report.reading import Record, mapping, sequence
+from markupsafe import Markup
 
-BASE64 = re.compile(r"[A-Za-z0-9+/]+=*")
+from nesbs.records import MetricsRecord, PredictionsRecord
+from nesbs.records.metrics import EnsembleMetrics
+from nesbs.records.predictions import Answer
+from nesbs.report import diagrams
+from nesbs.report.templates import is_base64
 
 
-def disagreement(metrics: Record) -> dict[str, Any] | None:
-    """The share of test images on which each two members' labels differ."""
-    ensemble = mapping(metrics.get("ensemble"))
-    matrix = [sequence(row) for row in sequence(ensemble.get("disagreement_matrix"))]
-    if not matrix:
+def disagreement(ensemble: EnsembleMetrics | None) -> dict[str, Any] | None:
+    """The share of test images on which each two members' labels differ, each with its shade."""
+    matrix = (ensemble.disagreement_matrix if ensemble else None) or ()
+    if not ensemble or not matrix:
         return None
-    largest = max((value for row in matrix for value in row if words.is_number(value)), default=0) or 1
-    shaded = [[(value, value / largest if words.is_number(value) else None) for value in row] for row in matrix]
-    return {"rows": shaded, "mean": ensemble.get("disagreement")}
+    largest = max((value for row in matrix for value in row if value is not None), default=0) or 1
+    shaded = [[(value, None if value is None else value / largest) for value in row] for row in matrix]
+    return {"rows": shaded, "mean": ensemble.disagreement}
 
 
-def accuracies(metrics: Record) -> Any:
+def accuracies(metrics: MetricsRecord) -> Markup | None:
     """A histogram of the members' accuracies, those of the uniform-random ensemble beside them."""
     groups = []
-    for key, name, filled in (("ensemble", "member", True), ("uniform", "uniform-random member", False)):
-        errors = [mapping(member).get("error") for member in sequence(mapping(metrics.get(key)).get("members"))]
-        known = [100 * (1 - error) for error in errors if words.is_number(error)]
-        if known:
-            groups.append((name, filled, known))
+    for entry, name, filled in ((metrics.ensemble, "member", True), (metrics.uniform, "uniform-random member", False)):
+        errors = [member.error for member in (entry.members if entry else None) or ()]
+        values = [100 * (1 - error) for error in errors if error is not None]
+        if values:
+            groups.append((name, filled, values))
     if not groups:
         return None
-    error = mapping(metrics.get("ensemble")).get("error")
-    line = 100 * (1 - error) if words.is_number(error) else None
-    said = "; ".join(f"{name}s {', '.join(f'{value:.2f} %' for value in values)}" for name, _, values in groups)
-    title = f"Accuracy of {said}" + (f"; the ensemble {line:.2f} %" if line is not None else "")
+    error = metrics.ensemble.error if metrics.ensemble else None
+    line = None if error is None else 100 * (1 - error)
+    text = "; ".join(f"{name}s {', '.join(f'{value:.2f} %' for value in values)}" for name, _, values in groups)
+    title = f"Accuracy of {text}" + (f"; the ensemble {line:.2f} %" if line is not None else "")
     return diagrams.histogram(title, "test accuracy in %", groups, line)
 
 
-def prediction_map(predictions: Record) -> dict[str, Any]:
-    """The map, and what to say where there is none."""
-    block = predictions.get("map")
+def prediction_map(predictions: PredictionsRecord | None) -> dict[str, Any]:
+    """The map of the predictions, and why there is none where there is none."""
+    if predictions is None:
+        return {"chart": None, "images": 0, "why": None}
     points = [
-        [(pair[0], pair[1]) for pair in map(sequence, sequence(member)) if len(pair) == 2 and _numbers(pair)]
-        for member in sequence(mapping(block).get("points"))
+        [(pair[0], pair[1]) for pair in member if len(pair) == 2 and pair[0] is not None and pair[1] is not None]
+        for member in (predictions.map.points if predictions.map else None) or ()
     ]
     images = len(points[0]) if points else 0
     if images and all(len(member) == images for member in points):
         title = f"t-SNE of the predictions of {len(points)} members for {images} images"
         return {"chart": diagrams.prediction_map(title, points), "images": images, "why": None}
-    return {"chart": None, "images": 0, "why": None if not predictions else "sklearn" if block is None else "unasked"}
+    return {"chart": None, "images": 0, "why": "sklearn" if predictions.map is None else "unasked"}
 
 
-def disagreed(predictions: Record) -> list[dict[str, Any]]:
+def disagreed(predictions: PredictionsRecord | None) -> list[dict[str, Any]]:
     """The images that members disagree on most, each with its picture and everybody's answer."""
     shown = []
-    for entry in map(mapping, sequence(predictions.get("disagreed"))):
-        picture, label = str(entry.get("picture", "")), str(entry.get("label"))
-        if not BASE64.fullmatch(picture):
+    for image in (predictions.disagreed if predictions else None) or ():
+        if not is_base64(image.picture):
             continue
-        members = [mapping(member) for member in sequence(entry.get("members"))]
-        rows = [("Ensemble", mapping(entry.get("ensemble")))]
-        rows += [(f"Member {number}", member) for number, member in enumerate(members, start=1)]
-        shown.append(
-            {
-                "place": entry.get("place"),
-                "label": label,
-                "picture": picture,
-                "answers": [
-                    {
-                        "name": name,
-                        "answer": str(row.get("answer")),
-                        "probability": row.get("probability"),
-                        "right": str(row.get("answer")) == label,
-                    }
-                    for name, row in rows
-                ],
-            }
-        )
+        rows = [("Ensemble", image.ensemble or Answer())]
+        rows += [(f"Member {number}", member) for number, member in enumerate(image.members or (), start=1)]
+        answers = [(name, row, row.answer == image.label) for name, row in rows]
+        shown.append({"place": image.place, "label": image.label, "picture": image.picture, "answers": answers})
     return shown
-
-
-def _numbers(values: list[Any]) -> bool:
-    return all(map(words.is_number, values))

@@ -7,29 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from nesbs.errors import NesbsError
-from nesbs.report import words
-from nesbs.report.reading import Record, mapping, sequence
+from nesbs.records import PosteriorRecord
 from nesbs.spaces import get_space
 
 
-def posterior_tables(posterior: Record) -> dict[str, Any] | None:
+def posterior_tables(posterior: PosteriorRecord) -> dict[str, Any]:
     """The heat maps: decisions of one kind of cell with the same choices share a table of decisions by choices."""
-    if not posterior:
-        return None
-    kinds = _kinds(str(posterior.get("space")))
+    kinds = _kinds(posterior.space or "")
     groups: dict[str, dict[tuple[str, ...], list[dict[str, Any]]]] = {}
-    for variable in map(mapping, sequence(posterior.get("variables"))):
-        choices = tuple(str(choice) for choice in sequence(variable.get("choices")))
-        given = sequence(variable.get("probabilities"))
-        known = [p if words.is_number(p) else None for p in (given + [None] * len(choices))[: len(choices)]]
-        most = max((p for p in known if p is not None), default=None)
-        activity, name = variable.get("activity"), str(variable.get("name"))
+    for variable in posterior.variables or ():
+        choices, name = variable.choices or (), variable.name or ""
+        probabilities = ((variable.probabilities or ()) + (None,) * len(choices))[: len(choices)]
+        most = max((p for p in probabilities if p is not None), default=None)
         kind = next((kind for kind in kinds if name.startswith(f"{kind} ")), "")
         row = {
             "name": name.removeprefix(f"{kind} "),
-            "activity": activity if words.is_number(activity) else None,
-            "cells": [(p, p is not None and p == most) for p in known],
-            "entropy": entropy(known),
+            "activity": variable.activity,
+            "cells": [(p, p is not None and p == most) for p in probabilities],
+            "entropy": entropy(probabilities),
         }
         groups.setdefault(kind, {}).setdefault(choices, []).append(row)
     tables = [
@@ -43,14 +38,12 @@ def posterior_tables(posterior: Record) -> dict[str, Any] | None:
         for kind, by_choices in groups.items()
         for choices, rows in by_choices.items()
     ]
-    own, uniform = posterior.get("entropy"), posterior.get("log_size")
-    gap = uniform - own if words.is_number(own) and words.is_number(uniform) else None
     return {
         "tables": tables,
-        "entropy": own,
-        "uniform_entropy": uniform,
-        "kl": max(gap, 0.0) if gap is not None else None,
-        "temperature": posterior.get("temperature"),
+        "entropy": posterior.entropy,
+        "uniform_entropy": posterior.log_size,
+        "kl": posterior.kl_to_uniform,
+        "temperature": posterior.temperature,
     }
 
 

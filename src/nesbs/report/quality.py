@@ -4,50 +4,53 @@ from __future__ import annotations
 
 from typing import Any
 
+from markupsafe import Markup
+
+from nesbs.records import QualityRecord
+from nesbs.records.quality import IntervalRecord, QualityAnswer, Truth
 from nesbs.report import charts, words
-from nesbs.report.reading import Record, mapping, sequence
 from nesbs.report.table import Table
 
 # What estimates are ranked by; the last where the posterior is fitted to something else than the loss.
 KINDS = {"loss": "loss", "error": "error", "brier": "Brier score", "evidence": "evidence"}
 
 
-def quality(record: Record) -> list[dict[str, Any]]:
+def quality(record: QualityRecord | None) -> list[dict[str, Any]]:
     """What `quality.json` says, for the page: an entry for each kind of truth that was compared with."""
-    return [_entry(entry) for entry in (mapping(record.get(kind)) for kind in ("trained", "table")) if entry]
+    answers = (record.trained, record.table) if record else ()
+    return [
+        {
+            "verdict": answer.verdict or "",
+            "truth": truth_in_words(answer.truth or Truth()),
+            "count": len(answer.architectures or ()),
+            "share": answer.share,
+            "rows": _rows(answer),
+            "scatter": scatter(answer),
+            "mass": answer.mass,
+        }
+        for answer in answers
+        if answer
+    ]
 
 
-def _entry(record: Record) -> dict[str, Any]:
-    truth = mapping(record.get("truth"))
-    return {
-        "verdict": str(record.get("verdict", "")),
-        "truth": truth_in_words(truth),
-        "count": len(sequence(record.get("architectures"))),
-        "share": record.get("share"),
-        "rows": [row for kind in KINDS for row in _rows(record, kind)],
-        "scatter": scatter(record),
-        "mass": mapping(record.get("mass")) or None,
-    }
-
-
-def truth_in_words(truth: Record) -> str:
+def truth_in_words(truth: Truth) -> str:
     """Where the truth comes from."""
-    if truth.get("kind") == "table":
-        return f"accuracies of {truth.get('file')}, column {truth.get('column')}"
-    measured = "test images" if truth.get("test", True) else "held-out training images"
+    if truth.kind == "table":
+        return f"accuracies of {truth.file}, column {truth.column}"
+    measured = "held-out training images" if truth.test is False else "test images"
     return (
-        f"training each for {truth.get('epochs')} epochs on {words.count(truth.get('images'))} images, measured on "
-        f"{words.count(truth.get('measured_on'))} {measured}"
+        f"training each for {truth.epochs} epochs on {words.count(truth.images)} images, measured on "
+        f"{words.count(truth.measured_on)} {measured}"
     )
 
 
-def scatter(record: Record) -> Any:
+def scatter(answer: QualityAnswer) -> Markup | None:
     """Every single architecture: its estimated loss across, its truth up."""
-    table = mapping(record.get("truth")).get("kind") == "table"
+    table = answer.truth is not None and answer.truth.kind == "table"
     points = [
         (pair[0], 100 * pair[1] if table else pair[1])
-        for pair in map(sequence, sequence(mapping(record.get("points")).get("1")))
-        if len(pair) == 2 and all(map(words.is_number, pair))
+        for pair in (answer.points or {}).get("1", ())
+        if len(pair) == 2 and pair[0] is not None and pair[1] is not None
     ]
     if len(points) < 2:
         return None
@@ -56,55 +59,39 @@ def scatter(record: Record) -> Any:
     return charts.scatter(title, "estimated loss in nats", f"{name} in {unit}", [("architecture", "ring", points)])
 
 
-def quality_as_text(record: Record) -> str:
+def quality_as_text(answer: QualityAnswer) -> str:
     """The figures as a table for a terminal, and the verdict."""
-    rows = [
-        [
-            row["name"],
-            *(_said(row[name]) for name in ("spearman", "pearson", "agreement")),
-            words.decimal(row["better_half"], 2),
-        ]
-        for kind in KINDS
-        for row in _rows(record, kind)
-    ]
-    table = Table(["estimate, ensembles", "Spearman", "Pearson", "Agreement", "better half"], rows)
+    table = Table(["estimate, ensembles", "Spearman", "Pearson", "Agreement", "better half"], _rows(answer))
     lines = [
-        f"{len(sequence(record.get('architectures')))} architectures; "
-        f"truth: {truth_in_words(mapping(record.get('truth')))}",
+        f"{len(answer.architectures or ())} architectures; truth: {truth_in_words(answer.truth or Truth())}",
         table.as_text("<28", ">22", ">22", ">22", ">13"),
+        "in brackets: 95 % intervals; better half: Spearman among the truly better half",
     ]
-    lines.append("in brackets: 95 % intervals; better half: Spearman among the truly better half")
-    judged = mapping(record.get("mass"))
-    if judged:
+    if mass := answer.mass:
         lines.append(
-            f"posterior: expected accuracy {words.decimal(judged.get('expected'), 2)} % (uniform "
-            f"{words.decimal(judged.get('uniform'), 2)}, best {words.decimal(judged.get('best'), 2)}), effective "
-            f"sample size {words.decimal(judged.get('effective'), 1)}; its likeliest is number "
-            f"{judged.get('mode_rank')} of {judged.get('architectures')}; mass on the best 1 % "
-            f"{words.percent(judged.get('top1'))}, 10 % {words.percent(judged.get('top10'))}"
+            f"posterior: expected accuracy {words.decimal(mass.expected, 2)} % (uniform "
+            f"{words.decimal(mass.uniform, 2)}, best {words.decimal(mass.best, 2)}), effective "
+            f"sample size {words.decimal(mass.effective, 1)}; its likeliest is number "
+            f"{mass.mode_rank} of {mass.architectures}; mass on the best 1 % "
+            f"{words.percent(mass.top1)}, 10 % {words.percent(mass.top10)}"
         )
-    return "\n".join([*lines, str(record.get("verdict", ""))])
+    return "\n".join([*lines, answer.verdict or ""])
 
 
-def _rows(record: Record, kind: str) -> list[dict[str, Any]]:
-    """A row for each size of ensembles, by one kind of estimate."""
+def _rows(answer: QualityAnswer) -> list[list[str]]:
+    """The cells of the table, a row for each kind of estimate and size of ensembles."""
     rows = []
-    for entry in map(mapping, sequence(mapping(record.get("rankings")).get(kind))):
-        size, count = entry.get("size"), entry.get("ensembles")
-        what = f"{count} alone" if size == 1 else f"{count} of {size}"
-        rows.append(
-            {
-                "name": f"{KINDS[kind]}, {what}",
-                **{name: mapping(entry.get(name)) for name in ("spearman", "pearson", "agreement")},
-                "better_half": entry.get("better_half"),
-            }
-        )
+    for kind, name in KINDS.items():
+        for ranking in (answer.rankings or {}).get(kind, ()):
+            what = "alone" if ranking.size == 1 else f"of {ranking.size}"
+            figures = map(_with_interval, (ranking.spearman, ranking.pearson, ranking.agreement))
+            rows.append([f"{name}, {ranking.ensembles} {what}", *figures, words.decimal(ranking.better_half, 2)])
     return rows
 
 
-def _said(interval: Record) -> str:
+def _with_interval(interval: IntervalRecord | None) -> str:
     """A value with its interval."""
-    value = words.decimal(interval.get("value"), 2)
-    if not words.is_number(interval.get("low")):
-        return value
-    return f"{value} [{words.decimal(interval.get('low'), 2)}, {words.decimal(interval.get('high'), 2)}]"
+    if interval is None:
+        return words.NOTHING
+    value, low, high = (words.decimal(number, 2) for number in (interval.value, interval.low, interval.high))
+    return value if interval.low is None else f"{value} [{low}, {high}]"

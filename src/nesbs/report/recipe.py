@@ -1,44 +1,41 @@
-"""The resolved recipe, and what in it is not as a recipe that says nothing would be."""
+"""The recipe on the page: the settings that differ from their defaults, and those in which runs differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import yaml
 
-from nesbs.records.recipe import Recipe, flatten
+from nesbs.records import Recipe
+from nesbs.records.recipe import flatten
 from nesbs.report import words
-from nesbs.report.reading import Record
 
 
-def changes(recipe: Record) -> list[tuple[str, str, str]]:
+def changes(recipe: Recipe) -> list[tuple[str, str, str]]:
     """The settings that differ from their defaults: (key, default, value here).
 
-    >>> changes({"seed": 3, "ensemble": {"size": 3, "combine": "logits"}})
+    >>> changes(Recipe.of({"seed": 3, "ensemble": {"size": 3, "combine": "logits"}}))
     [('seed', '0', '3'), ('ensemble.combine', 'probabilities', 'logits')]
     """
-    default = flatten(Recipe().model_dump(mode="json"))
-    here = flatten(dict(recipe))
-    return [(key, said(default.get(key)), said(value)) for key, value in here.items() if value != default.get(key)]
+    return [(key, default, here) for key, (default, here) in differing([Recipe(), recipe])]
 
 
-def differing(recipes: Sequence[Record]) -> list[tuple[str, list[str]]]:
-    """The settings in which recipes differ from each other: (key, its value in each).
+def differing(recipes: Sequence[Recipe | None]) -> list[tuple[str, list[str]]]:
+    """The settings in which recipes differ from each other: (key, its value in each); a dash where there is none.
 
-    >>> differing([{"seed": 0, "data": {"name": "a"}}, {"seed": 1, "data": {"name": "a"}}])
-    [('seed', ['0', '1'])]
+    >>> differing([Recipe(), Recipe(seed=1), None])[0]
+    ('seed', ['0', '1', '–'])
     """
-    flat = [flatten(dict(recipe)) for recipe in recipes]
-    keys = dict.fromkeys(key for one in flat for key in one)
-    values = {key: [one.get(key) for one in flat] for key in keys}
-    return [(key, [said(value) for value in row]) for key, row in values.items() if any(v != row[0] for v in row)]
+    flat = [flatten(recipe.model_dump(mode="json")) if recipe else {} for recipe in recipes]
+    keys = dict.fromkeys(key for values in flat for key in values)
+    rows = {key: [values.get(key) for values in flat] for key in keys}
+    return [(key, [as_yaml(value) for value in row]) for key, row in rows.items() if any(v != row[0] for v in row)]
 
 
-def said(value: Any) -> str:
+def as_yaml(value: object) -> str:
     """A setting's value as YAML writes it on one line.
 
-    >>> said([0.0, 1.0]), said(None), said("fashion-mini")
+    >>> as_yaml([0.0, 1.0]), as_yaml(None), as_yaml("fashion-mini")
     ('[0.0, 1.0]', '–', 'fashion-mini')
     """
     if value is None:

@@ -2,115 +2,140 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from nesbs import files
 from nesbs.evaluation import paired, summarise
-from nesbs.records.recipe import flatten
+from nesbs.records import RunRecords
+from nesbs.records.metrics import EnsembleMetrics, GainInterval
 from nesbs.report import cells, diagrams, words
 from nesbs.report.glossary import glossary
-from nesbs.report.reading import Record, mapping, sequence
 from nesbs.report.recipe import differing
-from nesbs.report.run_page import Records, load_records
-from nesbs.report.scores import best_member, gain_over_best, interval_of
+from nesbs.report.run_page import space_name
+from nesbs.report.scores import gain_interval
 from nesbs.report.selection import chosen_cells, used_operations
 from nesbs.report.templates import rendered
 
-APART = ("seed", "threads")  # settings in which repetitions of one experiment differ
-WORDS = ("NLL", "ECE", "ATE", "PPD", "δ", "95 % interval", "Entropy", "Posterior")
+TERMS = ("NLL", "ECE", "ATE", "PPD", "δ", "95 % interval", "Entropy", "Posterior")
 COLUMNS = (("error", "Test error"), ("nll", "NLL"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run's line of the table; None where something is not there."""
+
+    name: str
+    data: str | None
+    sampler: str | None
+    seed: int | None
+    measures: EnsembleMetrics
+    gain: GainInterval | None  # of the error, over the best member
+    uniform: float | None  # error of the uniform-random ensemble
+    entropy: float | None
+    delta: float | None
+    seconds: float | None
+
+    @property
+    def size(self) -> int | None:
+        """How many members there are."""
+        return len(self.measures.members or ()) or None
+
+    @property
+    def best_error(self) -> float | None:
+        """The error of the best member."""
+        return self.measures.best_member.error
 
 
 def write_side_by_side(folders: Sequence[Path], page: Path) -> Path:
     """Write one page of several run folders; each is linked to its own `report.html`, relative to the page."""
-    runs = [(str(folder), load_records(folder)) for folder in folders]
+    runs = [(str(folder), RunRecords.read(folder)) for folder in folders]
     links = {str(folder): quote(_relative(folder / "report.html", page.parent)) for folder in folders}
     files.write_text(page, render_side_by_side(runs, links))
     return page
 
 
-def render_side_by_side(runs: Sequence[tuple[str, Records]], links: Mapping[str, str] | None = None) -> str:
+def render_side_by_side(runs: Sequence[tuple[str, RunRecords]], links: Mapping[str, str] | None = None) -> str:
     """The page as text; runs are (name, records), and the same ones give the same bytes."""
-    rows = [_row(name, records) for name, records in runs]
-    drawn = [_cells(name, records) for name, records in runs]
-    spaces = [(_space(records), records.selection or {}) for _, records in runs]
-    operations = dict.fromkeys(operation for space, chosen in spaces for operation in used_operations(space, chosen))
+    rows = [_row(name, run) for name, run in runs]
+    chosen = [(space_name(run), (run.selection and run.selection.architectures) or ()) for _, run in runs]
+    operations = dict.fromkeys(operation for space, texts in chosen for operation in used_operations(space, texts))
     values = {
         "rows": rows,
         "links": dict(links or {}),
         "charts": [chart for measure, name in COLUMNS if (chart := _chart(rows, measure, name)) is not None],
         "groups": _groups(runs, rows),
-        "differing": differing([records.recipe or {} for _, records in runs]),
+        "differing": differing([run.recipe for _, run in runs]),
         "names": [name for name, _ in runs],
-        "members": drawn,
+        "members": [(row.name, chosen_cells(*one)) for row, one in zip(rows, chosen, strict=True)],
         "legend": cells.legend(operations),
         "dead_sample": cells.dead_sample(),
-        "glossary": glossary(only=WORDS),
+        "glossary": glossary(only=TERMS),
     }
     return rendered("side_by_side.html", values)
 
 
-def _row(name: str, records: Records) -> dict[str, Any]:
-    """One run's line of the table; None where something is not there."""
-    metrics, record = records.metrics or {}, records.record or {}
-    ensemble, selection = mapping(metrics.get("ensemble")), records.selection or {}
-    stages = [mapping(stage).get("seconds") for stage in mapping(record.get("stages")).values()]
-    return {
-        "name": name,
-        "data": metrics.get("data") or mapping(record.get("data")).get("name"),
-        "sampler": selection.get("sampler"),
-        "seed": (records.recipe or {}).get("seed"),
-        "size": len(sequence(ensemble.get("members"))) or None,
-        **{key: ensemble.get(key) for key in ("error", "nll", "ece", "member_error", "disagreement")},
-        "intervals": {measure: interval_of(metrics, "Ensemble", measure) for measure, _ in COLUMNS},
-        "best": best_member(ensemble),
-        "gain": mapping((gain_over_best(ensemble) or {}).get("error")),
-        "uniform": mapping(metrics.get("uniform")).get("error"),
-        "entropy": (records.posterior or {}).get("entropy"),
-        "delta": selection.get("delta"),
-        "seconds": sum(known) if (known := [second for second in stages if words.is_number(second)]) else None,
-    }
+def _row(name: str, run: RunRecords) -> Row:
+    """A run's line of the table."""
+    metrics, record = run.metrics, run.record
+    measures = (metrics and metrics.ensemble) or EnsembleMetrics()
+    stages = (record and record.stages) or {}
+    return Row(
+        name=name,
+        data=(metrics and metrics.data) or (record and record.data and record.data.name) or None,
+        sampler=run.selection.sampler if run.selection else None,
+        seed=run.recipe.seed if run.recipe else None,
+        measures=measures,
+        gain=gain_interval(measures, "error"),
+        uniform=metrics.uniform.error if metrics and metrics.uniform else None,
+        entropy=run.posterior.entropy if run.posterior else None,
+        delta=run.selection.delta if run.selection else None,
+        seconds=record.seconds() if record and any(stage.seconds is not None for stage in stages.values()) else None,
+    )
 
 
-def _chart(rows: Sequence[Record], measure: str, name: str) -> tuple[str, Any] | None:
+def _chart(rows: Sequence[Row], measure: str, name: str) -> tuple[str, Markup] | None:
     """A measure of every run that has it, with its interval over the test images."""
     factor, places, unit = (100, 2, "%") if measure == "error" else (1, 3, "nats")
     shown: list[tuple[str, list[float], tuple[float, float] | None]] = []
     for row in rows:
-        if words.is_number(row[measure]):
-            reach = row["intervals"][measure]
-            ends = (factor * reach[0], factor * reach[1]) if reach else None
-            shown.append((_short(row["name"]), [factor * row[measure]], ends))
+        value, intervals = getattr(row.measures, measure), row.measures.intervals
+        if value is not None:
+            ends = intervals.ensemble.ends(measure) if intervals and intervals.ensemble else None
+            reach = (factor * ends[0], factor * ends[1]) if ends else None
+            shown.append((_short(row.name), [factor * value], reach))
     if not shown:
         return None
-    said = ", ".join(f"{label} {words.decimal(value[0], places)}" for label, value, _ in shown)
+    text = ", ".join(f"{label} {words.decimal(value[0], places)}" for label, value, _ in shown)
     axis = f"{name.lower() if measure == 'error' else name} in {unit}"
-    return name, diagrams.forest(f"{name} in {unit} of the ensembles: {said}", axis, shown, places)
+    return name, diagrams.forest(f"{name} in {unit} of the ensembles: {text}", axis, shown, places)
 
 
-def _groups(runs: Sequence[tuple[str, Records]], rows: Sequence[Record]) -> list[dict[str, Any]]:
+def _groups(runs: Sequence[tuple[str, RunRecords]], rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Runs that differ in their seed alone: means with standard errors, and the gain with its interval over seeds."""
-    alike: dict[str, list[Record]] = {}
-    for (_, records), row in zip(runs, rows, strict=True):
-        if records.recipe and words.is_number(row["error"]) and words.is_number(row["best"]["error"]):
-            kept = {key: value for key, value in flatten(dict(records.recipe)).items() if key not in APART}
-            alike.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(row)
+    alike: dict[str, list[Row]] = {}
+    for (_, run), row in zip(runs, rows, strict=True):
+        if run.recipe and row.measures.error is not None and row.best_error is not None:
+            without_seed = run.recipe.model_copy(update={"seed": 0, "threads": None})
+            alike.setdefault(without_seed.to_yaml(), []).append(row)
     groups = []
     for members in alike.values():
-        if len({str(row["seed"]) for row in members}) < 2:
+        if len({row.seed for row in members}) < 2:
             continue
-        own, best = ([row["error"] for row in members], [row["best"]["error"] for row in members])
-        losses = [row["nll"] for row in members if words.is_number(row["nll"])]
+        own = [row.measures.error for row in members if row.measures.error is not None]
+        best = [row.best_error for row in members if row.best_error is not None]
+        losses = [row.measures.nll for row in members if row.measures.nll is not None]
         groups.append(
             {
-                "names": [row["name"] for row in members],
-                "seeds": [row["seed"] for row in members],
+                "names": [row.name for row in members],
+                "seeds": [row.seed for row in members],
                 "error": summarise(own),
                 "nll": summarise(losses) if len(losses) == len(members) else None,
                 "best": fmean(best),
@@ -118,14 +143,6 @@ def _groups(runs: Sequence[tuple[str, Records]], rows: Sequence[Record]) -> list
             }
         )
     return groups
-
-
-def _cells(name: str, records: Records) -> dict[str, Any]:
-    return {"name": name, "members": chosen_cells(_space(records), records.selection or {})}
-
-
-def _space(records: Records) -> str:
-    return str(mapping((records.recipe or {}).get("space")).get("name") or (records.posterior or {}).get("space") or "")
 
 
 def _short(name: str) -> str:

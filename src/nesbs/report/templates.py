@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
@@ -14,6 +15,13 @@ from markupsafe import Markup
 
 from nesbs.report import words
 from nesbs.report.glossary import anchor
+
+BASE64 = re.compile(r"[A-Za-z0-9+/]+=*")
+
+
+def is_base64(text: str | None) -> bool:
+    """Whether a text from a record is nothing but base64, so that it may stand in a picture's address."""
+    return text is not None and BASE64.fullmatch(text) is not None
 
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:

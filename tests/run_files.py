@@ -1,19 +1,95 @@
-"""Records of a run made by hand, for tests of what is shown of them."""
+"""The files of a run and of a comparison made by hand, as plain data, for tests of what is shown of them."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from nesbs.report import Records
+import nesbs.report
+from nesbs.records import (
+    AttacksRecord,
+    ComparisonRecord,
+    ComparisonRecords,
+    CurvesRecord,
+    MetricsRecord,
+    PosteriorRecord,
+    PredictionsRecord,
+    QualityRecord,
+    Recipe,
+    RunRecord,
+    RunRecords,
+    SelectionRecord,
+)
 
 # Edge 0→1 ends in node 1, whose ways out are both `none`: it is dead.
 FIRST = "|nor_conv_3x3~0|+|nor_conv_1x1~0|none~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
 SECOND = "|skip_connect~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|"
+
+
+CLASSES = {
+    "record": RunRecord,
+    "posterior": PosteriorRecord,
+    "selection": SelectionRecord,
+    "metrics": MetricsRecord,
+    "quality": QualityRecord,
+    "attacks": AttacksRecord,
+    "predictions": PredictionsRecord,
+}
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of a run folder as plain data; None for one that is not there."""
+
+    recipe: Mapping[str, Any] | None = None
+    record: Mapping[str, Any] | None = None
+    posterior: Mapping[str, Any] | None = None
+    selection: Mapping[str, Any] | None = None
+    metrics: Mapping[str, Any] | None = None
+    quality: Mapping[str, Any] | None = None
+    attacks: Mapping[str, Any] | None = None
+    predictions: Mapping[str, Any] | None = None
+
+    def read(self) -> RunRecords:
+        """The records, as they are read from these files."""
+        values = {name: getattr(self, name) for name in CLASSES}
+        records = {name: CLASSES[name].from_json(value) for name, value in values.items() if value is not None}
+        return RunRecords(None if self.recipe is None else Recipe.lenient(self.recipe), **records)
+
+
+def render(run: RunFiles) -> str:
+    """The page of a run with these files."""
+    return nesbs.report.render(run.read())
+
+
+def render_side_by_side(runs: Sequence[tuple[str, RunFiles]], links: Mapping[str, str] | None = None) -> str:
+    """The page of several runs with these files."""
+    return nesbs.report.render_side_by_side([(name, run.read()) for name, run in runs], links)
+
+
+def scores_as_text(metrics: Mapping[str, Any] | None) -> str:
+    """What the terminal says of a `metrics.json`."""
+    return nesbs.report.scores_as_text(MetricsRecord.from_json(metrics))
+
+
+def render_comparison_page(
+    comparison: Mapping[str, Any] | None = None,
+    curves: Mapping[str, Any] | None = None,
+    recipe: Mapping[str, Any] | None = None,
+) -> str:
+    """The page of a comparison with these files."""
+    records = ComparisonRecords(
+        recipe=None if recipe is None else Recipe.lenient(recipe),
+        comparison=None if comparison is None else ComparisonRecord.from_json(comparison),
+        curves=None if curves is None else CurvesRecord.from_json(curves),
+    )
+    return nesbs.report.render_comparison_page(records)
 
 
 def measured(error: float, nll: float, members: list[tuple[float, float]]) -> dict[str, Any]:
@@ -80,7 +156,7 @@ def predictions() -> dict[str, Any]:
     }
 
 
-def hand_made() -> Records:
+def hand_made() -> RunFiles:
     """A finished run: every number is known."""
     operations = ["none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3"]
     names = ["0→1", "0→2", "1→2", "0→3", "1→3", "2→3"]
@@ -91,7 +167,7 @@ def hand_made() -> Records:
     ]
     classes = ["cat", "dog"]
     data = {"name": "pets", "train_images": 6000, "test_images": 2500, "search_train": 4200, "search_valid": 1800}
-    return Records(
+    return RunFiles(
         recipe={
             "seed": 7,
             "space": {"name": "nasbench201"},
@@ -148,14 +224,14 @@ def hand_made() -> Records:
     )
 
 
-def save(folder: Path, records: Records) -> Path:
-    """Write records as a run folder."""
+def save(folder: Path, run: RunFiles) -> Path:
+    """Write a run folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    if records.recipe is not None:
-        (folder / "recipe.yaml").write_text(yaml.safe_dump(records.recipe), encoding="utf-8")
-    for name in ("record", "posterior", "selection", "metrics", "predictions"):
-        if getattr(records, name) is not None:
-            (folder / f"{name}.json").write_text(json.dumps(getattr(records, name)), encoding="utf-8")
+    for name in CLASSES:
+        if getattr(run, name) is not None:
+            (folder / f"{name}.json").write_text(json.dumps(getattr(run, name)), encoding="utf-8")
+    if run.recipe is not None:
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(run.recipe), encoding="utf-8")
     return folder
 
 

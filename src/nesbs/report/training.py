@@ -1,0 +1,110 @@
+"""How the stages of a run went: learning curves, updates of the supernet, times and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from nesbs.records import RunRecord
+from nesbs.records.run import StageRecord
+from nesbs.report import charts
+from nesbs.report.missing import EVALUATE, SEARCH, STAGES, TRAIN
+
+Series = Sequence[tuple[str, Sequence[float | None]]]
+LOSS = "mean training loss in nats"
+
+
+def learning_curves(record: RunRecord, fixed: bool = False) -> list[dict[str, Any]]:
+    """Charts of what was recorded while stages ran, each with what to run where there is none.
+
+    A run whose architectures were `fixed` by the user has members alone.
+    """
+    shown = [_curve("Members", "epoch", LOSS, _members(record.stage("members")), TRAIN)]
+    if not fixed:
+        supernet = [("supernet", record.stage("supernet").history)]
+        shown = [
+            _curve("Supernet", "epoch", LOSS, supernet, SEARCH),
+            _curve("Posterior", "step", "entropy in nats", _fits(record.stage("posterior")), SEARCH),
+            *shown,
+        ]
+    if "uniform" in (record.stages or {}):
+        shown.append(_curve("Uniform-random members", "epoch", LOSS, _members(record.stage("uniform")), EVALUATE))
+    return shown
+
+
+def _fits(posterior: StageRecord) -> Series:
+    """The entropies of every fit of the posterior with its name; they were recorded one after the other."""
+    entropies, starts = posterior.entropies or (), posterior.starts or 1
+    if starts < 2:
+        return [("posterior", entropies)]
+    length = max(1, len(entropies) // starts)
+    return [(f"fit {i + 1}", entropies[i * length : (i + 1) * length]) for i in range(starts)]
+
+
+def _members(stage: StageRecord) -> Series:
+    """Each member's losses with its name."""
+    return [(f"member {index}", losses) for index, losses in enumerate(stage.histories, start=1)]
+
+
+def _curve(name: str, x_name: str, y_name: str, series: Series, command: str) -> dict[str, Any]:
+    """One chart, or the command that makes it where nothing was recorded."""
+    texts, shown = [], []
+    for label, values in series:
+        numbers = [value for value in values if value is not None]
+        if numbers:
+            shown.append((label, values))
+            texts.append(f"{label} from {numbers[0]:.3g} to {numbers[-1]:.3g}")
+    title = f"{name}, {y_name} by {x_name}: {'; '.join(texts)}"
+    chart = charts.lines(title, x_name, y_name, shown) if shown else None
+    return {"name": name, "chart": chart, "command": command}
+
+
+def update_tables(record: RunRecord) -> list[dict[str, Any]]:
+    """How often each operation of each edge was trained in the supernet, edges with the same operations together."""
+    groups: dict[tuple[str, ...], list[tuple[str, list[float | None]]]] = {}
+    for edge, counts in (record.stage("supernet").updates or {}).items():
+        groups.setdefault(tuple(counts), []).append((edge, list(counts.values())))
+    return [{"choices": choices, "rows": rows} for choices, rows in groups.items()]
+
+
+def stage_rows(
+    record: RunRecord, uniform_wanted: bool, fixed: bool = False, *, interrupted: str | None = None
+) -> list[dict[str, Any]]:
+    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run.
+
+    A run whose architectures were `fixed` by the user has no stage of a search. The `interrupted` one has a command
+    that resumes it.
+    """
+    rows, stages = [], record.stages or {}
+    for name in [*STAGES, *(name for name in stages if name not in STAGES)]:
+        unasked = (name == "uniform" and not uniform_wanted) or (fixed and STAGES.get(name) == SEARCH)
+        if name not in stages and unasked:
+            continue
+        stage = record.stage(name)
+        rows.append(
+            {
+                "name": name,
+                "seconds": stage.seconds,
+                "memory": stage.peak_memory,
+                "parameters": stage.total_parameters,
+                "command": None if name in stages else STAGES[name],
+                "resume": STAGES[name] if name == interrupted else None,
+            }
+        )
+    return rows
+
+
+def stage_bars(rows: list[dict[str, Any]]) -> list[tuple[str, Markup]]:
+    """Time and memory of every stage that ran: (name, chart)."""
+    drawn = []
+    for key, name, axis, text in (
+        ("seconds", "Time", "time in s", lambda value: f"{value:,.1f} s"),
+        ("memory", "Peak memory", "peak memory in MiB", lambda value: f"{value / 2**20:,.0f} MiB"),
+    ):
+        bars = [(row["name"], row[key], False) for row in rows if row[key] is not None]
+        if bars:
+            title = f"{name}: " + ", ".join(f"{label} {text(value)}" for label, value, _ in bars)
+            drawn.append((name, charts.bars(title, axis, bars, text=text)))
+    return drawn
