@@ -35,7 +35,7 @@ from nesbs.posterior import Posterior, PosteriorSettings, ReferenceRanks, fit_po
 from nesbs.runs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
-from nesbs.supernet.paths import Group
+from nesbs.supernet.draw_paths import Group
 from nesbs.supernet.train import draw_epochs, supernet_training
 from nesbs.training import Batch, Epoch, side_by_side, train
 

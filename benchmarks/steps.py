@@ -63,7 +63,7 @@ def together(
         members = [build_member(space, architecture, split, chosen, seed=0, name=i) for i in range(count)]
         trainings = [member_training(built, split, chosen, seed=0, name=i) for i, built in enumerate(members)]
         for steps in trainings:
-            next(steps)  # recorded before the clock starts
+            next(steps)  # captured before the clock starts
         started = time.perf_counter()
         for start in range(0, count, group):
             side_by_side(trainings[start : start + group])
@@ -75,7 +75,7 @@ def together(
 
 
 def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int, **settings: object) -> dict[str, Any]:
-    """The supernet's step with recorded operations against the plain one."""
+    """The supernet's captured step against the plain one."""
 
     def steps(**more: object) -> Training:
         chosen = SupernetSettings.of({"epochs": 1000, "skip_dead": True, **settings, **more})

@@ -1,6 +1,7 @@
 """Imports go one way. This is where the order is written down."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import nesbs
@@ -12,6 +13,40 @@ ORDER = [
 ]
 ROOT = Path(nesbs.__file__).parent
 OUTSIDE = {"__init__", "__main__"}  # the public names and the entry point see everything
+
+
+def imports_of(path):
+    """Every (module, name) that a file imports from nesbs, in functions and under TYPE_CHECKING too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "nesbs":
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "nesbs")
+
+
+def module_graph():
+    """The modules that each module imports; a name that a room hands on counts for the module that defines it."""
+    paths = {}
+    for path in ROOT.rglob("*.py"):
+        parts = [part for part in path.relative_to(ROOT).with_suffix("").parts if part != "__init__"]
+        paths[".".join(["nesbs", *parts])] = path
+    handed_on = {
+        module: {name: source for source, name in imports_of(path)}
+        for module, path in paths.items()
+        if path.name == "__init__.py"
+    }
+
+    def defining(module, name):
+        if f"{module}.{name}" in paths:
+            return f"{module}.{name}"
+        source = handed_on.get(module, {}).get(name)
+        return module if source is None else defining(source, name)
+
+    return {module: {defining(*one) for one in imports_of(path)} - {module} for module, path in paths.items()}
+
+
+def test_no_module_imports_in_a_circle():
+    TopologicalSorter(module_graph()).prepare()  # raises a CycleError that names the modules
 
 
 def rooms_imported(path):

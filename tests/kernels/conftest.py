@@ -5,8 +5,6 @@ import sys
 import pytest
 import torch
 
-from nesbs import kernels
-
 
 @pytest.fixture(autouse=True)
 def _untraced_kernels(monkeypatch):
@@ -31,7 +29,7 @@ def _untraced_kernels(monkeypatch):
 @pytest.fixture
 def device(monkeypatch):
     """Where kernels can run here."""
-    monkeypatch.setattr(kernels, "INTERPRETED", True)
+    monkeypatch.setattr("nesbs.kernels.support.INTERPRETED", True)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -56,6 +54,6 @@ def close(device):
 def large_blocks(monkeypatch, device):
     """In the interpreter the number of programs is what takes time."""
     if device.type == "cpu":
-        monkeypatch.setattr("nesbs.kernels.fused.PIXELS", 1024)
-        monkeypatch.setattr("nesbs.kernels.fused.VALUES", 2**17)
+        monkeypatch.setattr("nesbs.kernels.edge_cell.PIXELS", 1024)
+        monkeypatch.setattr("nesbs.kernels.edge_cell.VALUES", 2**17)
         monkeypatch.setattr("nesbs.kernels.pair_cell.BLOCK", 512)

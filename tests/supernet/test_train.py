@@ -8,8 +8,7 @@ from scipy import stats
 
 from nesbs import files, metrics
 from nesbs.errors import NesbsError
-from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs
-from nesbs.spaces.network import ChoiceCell
+from nesbs.spaces import ChoiceCell, darts, nasbench201, toy_edges, toy_pairs
 from nesbs.supernet import (
     Estimator,
     SupernetSettings,

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from nesbs import rng
 from nesbs.attacks.autoattack import AutoAttack
+from nesbs.attacks.captured import CapturedModel
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.gradient import Model, held_still
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
-from nesbs.attacks.recorded import Recorded
 from nesbs.data import Dataset, Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError, did_you_mean
@@ -209,7 +209,7 @@ def attack_round(
         logits: Tensor = ensemble.members[source](images)
         return logits
 
-    model = Recorded(answer) if split.device.type == "cuda" else answer
+    model = CapturedModel(answer) if split.device.type == "cuda" else answer
     whole = source is None or len(ensemble.members) == 1  # whether the ensemble is what was attacked
     right: list[Tensor] = []  # of each batch (attacked before, attacked after, ensemble, each member; batch)
     sizes: list[Tensor] = []  # of each batch (L2, L∞; batch)

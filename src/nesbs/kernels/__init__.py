@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-
 import torch
 from torch import Tensor
 
-INTERPRETED = False  # set by tests, which run the kernels on a CPU in Triton's interpreter
+from nesbs.kernels.support import power_of_two, usable
 
-
-@functools.cache
-def _triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-def usable(device: torch.device) -> bool:
-    """Whether the kernels run on a device: a GPU of 2020 or later, with Triton (torch brings it on Linux)."""
-    if device.type == "cpu":
-        return INTERPRETED
-    return device.type == "cuda" and _triton() and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-def power_of_two(number: int) -> bool:
-    """Whether a kernel can have so many channels."""
-    return number & (number - 1) == 0
-
-
-def precision() -> str:
-    """How products of float32 are made: rounded to TF32 unless torch is told not to (`torch.backends.cudnn`)."""
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+__all__ = ["batch_norm", "power_of_two", "usable"]
 
 
 def batch_norm(x: Tensor, batches: int) -> Tensor | None:
     """BatchNorm without scale and offset of several batches in a row, each by itself; None where no kernel can."""
     if not (usable(x.device) and power_of_two(x.shape[1]) and x.dtype in (torch.float32, torch.bfloat16)):
         return None
-    from nesbs.kernels import fused  # needs Triton
+    from nesbs.kernels.edge_cell import FusedBatchNorm  # needs Triton
 
-    return fused.normalised(x, batches)
+    out: Tensor = FusedBatchNorm.apply(x, batches)
+    return out

@@ -1,4 +1,4 @@
-"""A DARTS cell on a GPU for many paths at once; the architecture is data, so one recording serves all."""
+"""A DARTS cell on a GPU for many paths at once; the architecture is data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nesbs.kernels import pairs, precision
-from nesbs.kernels.fused import EPS, chunk_of, splits_of
+from nesbs.kernels import pair_programs as programs
+from nesbs.kernels.edge_cell import EPS, chunk_of, splits_of
+from nesbs.kernels.support import precision
 
 BLOCK = 64  # pixels a program works on at once
 
 
-class PairCell(torch.autograd.Function):
+class FusedPairCell(torch.autograd.Function):
     """A cell's output (paths, batch, height, width, nodes × width of a node) from its two preprocessed inputs.
 
     Inputs are (paths or 1, batch, height, width, channels × parts), in a reduction cell (`stride` 2) of twice the
@@ -54,15 +55,15 @@ class PairCell(torch.autograd.Function):
         sizes = {"STRIDE": stride, "PARTS": parts, **image}
         ends = {"STRIDE": stride, "NODES": nodes, "C": channels, "CHUNK": chunk_of(channels)}
         for node in range(nodes):
-            pairs.first[splits, 2, paths](
+            programs.first[splits, 2, paths](
                 arena, plan, table, weights, raw1, picks, sums, splits, own, pixels, node, **products, **sizes
             )
-            pairs.finish[2, paths](sums, kept[0], plan, splits, pixels, node, 1, EPS, FORWARD=True, **ends)
-            pairs.second[splits, 2, paths](
+            programs.finish[2, paths](sums, kept[0], plan, splits, pixels, node, 1, EPS, FORWARD=True, **ends)
+            programs.second[splits, 2, paths](
                 raw1, kept[0], plan, table, weights, raw2, sums, splits, pixels, node, **products, **image
             )
-            pairs.finish[2, paths](sums, kept[1], plan, splits, pixels, node, 2, EPS, FORWARD=True, **ends)
-            pairs.deliver[blocks, paths](arena, plan, raw1, kept[0], raw2, kept[1], own, pixels, node, **sizes)
+            programs.finish[2, paths](sums, kept[1], plan, splits, pixels, node, 2, EPS, FORWARD=True, **ends)
+            programs.deliver[blocks, paths](arena, plan, raw1, kept[0], raw2, kept[1], own, pixels, node, **sizes)
         ctx.save_for_backward(arena, weights, plan, table, raw1, raw2, picks, kept)
         ctx.given, ctx.shape = (len(first), len(second)), first.shape[1:]
         ctx.own, ctx.pixels, ctx.nodes = own, pixels, nodes
@@ -89,25 +90,25 @@ class PairCell(torch.autograd.Function):
         flat = {key: ctx.sizes[key] for key in ("STRIDE", "NODES", "C", "PARTS", "BLOCK")}
         for node in reversed(range(nodes)):
             for unit, raw, statistics in ((2, raw2, kept[1]), (1, raw1, kept[0])):
-                pairs.slopes[splits, 2, paths](
+                programs.slopes[splits, 2, paths](
                     gradients, middle, plan, raw, statistics, sums, splits, own, pixels, node, unit, **flat
                 )
-                pairs.finish[2, paths](sums, means, plan, splits, pixels, node, unit, EPS, FORWARD=False, **ctx.ends)
-                pairs.back[splits, 2, paths](
+                programs.finish[2, paths](sums, means, plan, splits, pixels, node, unit, EPS, FORWARD=False, **ctx.ends)
+                programs.back[splits, 2, paths](
                     arena, gradients, middle, plan, table, weights, raw1, kept[0], raw, statistics, means, inner, found,
                     splits, own, pixels, node, unit, length, TAPS=32, **products, **ctx.sizes,
                 )  # fmt: skip
                 if unit == 2:
-                    pairs.between[blocks, 2, paths](
+                    programs.between[blocks, 2, paths](
                         raw1, kept[0], inner, plan, table, weights, middle, pixels, node, **ctx.image
                     )
             for state in [node + 1] if node > 0 else [1, 0]:
                 mine = own if state < 2 else pixels
-                pairs.gather[-(-mine // BLOCK), paths](
+                programs.gather[-(-mine // BLOCK), paths](
                     arena, gradients, plan, table, weights, inner, picks, own, pixels, state, **products, **ctx.sizes
                 )
         row = torch.zeros_like(weights)
-        pairs.scatter[-(-length // 128), 2 * nodes * paths](
+        programs.scatter[-(-length // 128), 2 * nodes * paths](
             found, plan, table, row, splits, length,
             STRIDE=ctx.sizes["STRIDE"], NODES=nodes, C=channels, CHUNK=32, BLOCK=128,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from torch import Tensor
 from nesbs.errors import NesbsError, expect
 from nesbs.samplers.settings import DEFAULT, SamplerSettings
 from nesbs.settings import checked_keywords
-from nesbs.training import recorded
+from nesbs.training import capture_graph
 
 LogDensity = Callable[[Tensor], Tensor]  # (…, dims) → (…); need not be normalised
 
@@ -58,7 +58,7 @@ def sample_svgd_rd(
         velocity.copy_(momentum * velocity + update(log_density, x, delta, h))
         x.copy_(x + step_size * velocity)
 
-    run = recorded(step, [x, velocity])[0] if record and x.device.type == "cuda" else step
+    run = capture_graph(step, [x, velocity]).replay if record and x.device.type == "cuda" else step
     for _ in range(steps):
         run()
     if not bool(x.isfinite().all()):

@@ -8,11 +8,12 @@ from pydantic import Field, field_validator
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.settings import Settings
 from nesbs.spaces.architecture import Architecture, Variable, duplicates
-from nesbs.spaces.darts import PairSpace, darts, toy_pairs
+from nesbs.spaces.choice_cell import ChoiceCell
+from nesbs.spaces.darts import darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
-from nesbs.spaces.network import ChoiceCell, Member, PathNetwork, Stem
-from nesbs.spaces.size import multiply_adds, parameters, sizes_of, widest
-from nesbs.spaces.space import Space
+from nesbs.spaces.network_size import multiply_adds, parameters, sizes_of, widest
+from nesbs.spaces.pairs import PairSpace
+from nesbs.spaces.space import Member, PathNetwork, Space, Stem
 from nesbs.spaces.zoo import zoo
 
 SPACES: dict[str, Callable[[], Space]] = {

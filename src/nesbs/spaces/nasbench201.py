@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, live
-from nesbs.spaces.network import ChoiceCell, Edges, Member, PathNetwork, Stem, Wire, Wiring
+from nesbs.spaces.choice_cell import ChoiceCell, Edges
 from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
-from nesbs.spaces.sharing import Shared
-from nesbs.spaces.space import Space
+from nesbs.spaces.shared_state import SharedState
+from nesbs.spaces.space import Member, PathNetwork, Space, Stem
 
 
 class EdgeSpace(Space):
@@ -147,27 +147,10 @@ class EdgeNetwork(PathNetwork):
             images, lambda position, cell, x: cell.path([x], live, None if drop is None else drop[position])
         ), None
 
-    def wiring(self) -> Wiring:
-        """A cell's last node is the next cell's first."""
-        wires, last, number = [Wire(nn.Sequential(self.normalise, self.stem), "images", "0.0")], "0.0", 0
-        for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
-            for cell in stage:  # type: ignore[attr-defined]
-                first = last
-
-                def name(node: int, first: str = first, number: int = number) -> str:
-                    return first if node == 0 else f"{number}.{node}"
-
-                wires += cell.wires(0, name)
-                last, number = name(self.space.nodes - 1), number + 1
-            if reduction is not None:
-                wires.append(Wire(reduction, last, f"{number}.0"))
-                last = f"{number}.0"
-        return Wiring(tuple(wires), {}, last)
-
-    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> Shared:
+    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> SharedState:
         """Run many paths at once."""
         live = [self.space.live(architecture)[0] for architecture in architectures]
-        x = Shared.same(self.stem(self.normalise(images)), len(live))
+        x = SharedState.same(self.stem(self.normalise(images)), len(live))
         for stage, reduction in zip(self.stages, [*self.reductions, None], strict=True):
             for cell in stage:  # type: ignore[attr-defined]
                 x = _or_zeros(cell.paths([x], live)[-1], x)
@@ -200,12 +183,12 @@ def _build(width: int, norm: Norm) -> Callable[[str, int], nn.Module]:
     return lambda op, _: operation(op, width, 1, norm)
 
 
-def _or_zeros(state: Shared, x: Shared) -> Shared:
+def _or_zeros(state: SharedState, x: SharedState) -> SharedState:
     """A state with zeros where nothing arrives."""
     if None not in state.rows:
         return state
     values = torch.cat([state.values, torch.zeros_like(x.values[:1])])
-    return Shared(values, tuple(len(values) - 1 if row is None else row for row in state.rows))
+    return SharedState(values, tuple(len(values) - 1 if row is None else row for row in state.rows))
 
 
 class Reduction(nn.Module):

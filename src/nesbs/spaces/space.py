@@ -1,4 +1,4 @@
-"""What a search space must offer; everything that follows from its variables is written here, once."""
+"""What a search space and its networks must offer; what follows from a space's variables is written here, once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Literal, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nesbs.errors import NesbsError
 from nesbs.spaces.architecture import Architecture, Cell, Variable
-from nesbs.spaces.network import Member, PathNetwork, Stem
+from nesbs.spaces.operations import Normalise
+from nesbs.spaces.shared_state import SharedState
+
+Stem = Literal["cifar", "imagenet"]  # how a network begins: at the images' size, or at an eighth of it
 
 
 class Space(ABC):
@@ -164,3 +167,63 @@ class Space(ABC):
             for i, variable in enumerate(self.variables)
             if variable.given is not None and variable.given[0] == root and choice in variable.given[1]
         ]
+
+
+class PathNetwork(nn.Module, ABC):
+    """A network whose cells still have a choice: `network(images, architecture)` runs one path of it.
+
+    Holding every operation it is the supernet; holding one on each edge it is a member. Nothing sampled is
+    stored on it.
+    """
+
+    space: Space
+    normalise: Normalise
+    channels: int  # the width its first cells have
+    drop_paths: tuple[int, int]  # (cells, edges of a cell): what DropPath can drop
+
+    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
+        """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
+        return self.outputs(images, architecture)[0]
+
+    @abstractmethod
+    def outputs(
+        self, images: Tensor, architecture: Architecture, *, drop: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits, and those of an auxiliary tower where there is one and the network is in training.
+
+        `drop` (cells, edges, batch) multiplies what each edge of each cell carries (DropPath).
+        """
+
+    @abstractmethod
+    def classify(self, state: Tensor) -> Tensor:
+        """Logits (batch, classes) from the last state."""
+
+    @abstractmethod
+    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> SharedState:
+        """The states that `classify` takes, of many architectures at once, each (batch, channels, height, width)."""
+
+    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """`forward` of many architectures at once: logits (architectures, batch, classes)."""
+        return self.last_states(images, architectures).apply(self.classify).expanded()
+
+    @abstractmethod
+    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
+
+
+class Member(nn.Module):
+    """A stand-alone network: the operations of one architecture and nothing else."""
+
+    def __init__(self, network: PathNetwork, architecture: Architecture) -> None:
+        super().__init__()
+        self.network = network
+        self.architecture = architecture
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (batch, classes) for images (batch, channels, height, width) in [0, 1]."""
+        logits: Tensor = self.network(images, self.architecture)
+        return logits
+
+    def outputs(self, images: Tensor, *, drop: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Logits and the auxiliary tower's, for training; `drop` (cells, edges, batch) is DropPath's."""
+        return self.network.outputs(images, self.architecture, drop=drop)

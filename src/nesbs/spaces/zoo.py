@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture
-from nesbs.spaces.entry import Entry
-from nesbs.spaces.published import ENTRIES
+from nesbs.spaces.zoo_cells import ENTRIES
+from nesbs.spaces.zoo_entry import Entry
 
 
 class Zoo(Mapping[str, Architecture]):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nesbs.data import Split
 from nesbs.spaces import Architecture
-from nesbs.supernet.fused import fits, fused_network
+from nesbs.supernet.fused_network import fits, fused_network
 from nesbs.supernet.train import Supernet
 
 BATCH_SIZE = 250  # images of one estimate: BatchNorm sees batches of this size
@@ -44,8 +44,10 @@ class Estimator:
         return self._cache[architecture]
 
     @torch.no_grad()
-    def prepare(self, architectures: Sequence[Architecture], heard: Callable[[int, int], None] | None = None) -> None:
-        """Compute the predictions of several architectures; `heard` learns how many are done.
+    def prepare(
+        self, architectures: Sequence[Architecture], on_progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Compute the predictions of several architectures; `on_progress` is told how many are done.
 
         On a GPU many go through the supernet at once.
         """
@@ -58,8 +60,8 @@ class Estimator:
             for architecture, logits in zip(group, self._predict(group), strict=True):
                 self._cache[architecture] = logits
             done += len(group)
-            if heard is not None:
-                heard(done, len(architectures))
+            if on_progress is not None:
+                on_progress(done, len(architectures))
 
     def _predict(self, group: Sequence[Architecture]) -> Tensor:
         """Predictions for the split's images in their own order: (architectures, images, classes)."""

@@ -14,10 +14,9 @@ from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
 from nesbs.errors import NesbsError
 from nesbs.spaces import Architecture, PathNetwork, Space
-from nesbs.supernet.fused import fits
-from nesbs.supernet.fused_paths import FusedPaths
-from nesbs.supernet.paths import Group, Paths, count_updates, draw_groups
-from nesbs.supernet.recorded import RecordedPaths
+from nesbs.supernet.draw_paths import Group, Paths, count_updates, draw_groups
+from nesbs.supernet.fused_network import fits
+from nesbs.supernet.fused_step import FusedStep
 from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
 
 
@@ -28,7 +27,9 @@ class SupernetSettings(TrainingSettings):
     channels: int | None = Field(None, ge=1, description="width; by default the space's own")
     partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
-    record: bool = Field(True, description="on a GPU, record steps and run our kernels; false: the plain path")
+    record: bool = Field(
+        True, description="on a GPU, run our kernels where they fit, each step one launch; false: the plain path"
+    )
     paths: Paths = Field(
         "one",
         description="a step trains one architecture (paper), or a group using each operation of an edge once, where "
@@ -151,9 +152,9 @@ def supernet_training(
         return sum(losses[1:], losses[0]) / len(group)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        make = FusedPaths if fits(supernet.network, split.device, split.size) else RecordedPaths
-        return make(supernet.network, paths, batch, settings, optimiser)
+        return FusedStep(supernet.network, paths, batch, settings, optimiser)
 
+    fused = settings.record and fits(supernet.network, split.device, split.size)
     return training(
         supernet,
         split,
@@ -161,7 +162,7 @@ def supernet_training(
         settings,
         seed=seed,
         purpose=("supernet",),
-        record=record if settings.record else None,
+        record=record if fused else None,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )

@@ -18,9 +18,8 @@ from torch import Tensor
 
 from nesbs import rng
 from nesbs.data import Split
-from nesbs.spaces import Architecture, Space
+from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.spaces.architecture import Cell
-from nesbs.spaces.network import PathNetwork
 from nesbs.supernet.estimate import content_order
 from nesbs.training import place
 
@@ -64,10 +63,13 @@ class Untrained:
         self.device = split.device
         self._known: dict[tuple[Cell, ...], float] = {}
 
-    def scores(self, architectures: Sequence[Architecture], heard: Callable[[int, int], None] | None = None) -> Tensor:
-        """The logarithm of the number of different answers (architectures,), from 0; `heard` learns how many are done.
+    def scores(
+        self, architectures: Sequence[Architecture], on_progress: Callable[[int, int], None] | None = None
+    ) -> Tensor:
+        """The logarithm of the number of different answers (architectures,), from 0.
 
-        Architectures that differ only in what nothing passes through have the same score.
+        `on_progress` is told how many are done. Architectures that differ only in what nothing passes through have the
+        same score.
         """
         live = [self.space.live(architecture) for architecture in architectures]
         missing = {cells: one for cells, one in zip(live, architectures, strict=True) if cells not in self._known}
@@ -76,8 +78,8 @@ class Untrained:
         for start in range(0, len(missing), size):
             part = dict(list(missing.items())[start : start + size])
             self._known.update(zip(part, self._scored(list(part.values())).tolist(), strict=True))
-            if heard is not None:
-                heard(min(start + size, len(missing)), len(missing))
+            if on_progress is not None:
+                on_progress(min(start + size, len(missing)), len(missing))
         return torch.tensor([self._known[cells] for cells in live])
 
     @torch.no_grad()

@@ -1,22 +1,23 @@
 """The one training loop: optimiser, schedule, precision, checkpoints; supernet, members and rivals call it."""
 
-from nesbs.training.capture import Batch, CapturedStep, recorded
+from nesbs.training.capture import Batch, CapturedGraph, CapturedStep, capture_graph
 from nesbs.training.loop import Epoch, Loss, Step, Training, place, side_by_side, train, training
 from nesbs.training.schedule import cosine, learning_rate
 from nesbs.training.settings import TrainingSettings
 
 __all__ = [
     "Batch",
+    "CapturedGraph",
     "CapturedStep",
     "Epoch",
     "Loss",
     "Step",
     "Training",
     "TrainingSettings",
+    "capture_graph",
     "cosine",
     "learning_rate",
     "place",
-    "recorded",
     "side_by_side",
     "train",
     "training",

@@ -1,21 +1,20 @@
-"""A whole training step recorded once as a CUDA graph, then replayed: one launch instead of hundreds."""
+"""Work recorded once as a CUDA graph, then replayed: one launch instead of hundreds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-Made = TypeVar("Made")
-WARM_UP = 3  # steps before recording, so that libraries have chosen their kernels
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one step sees: images (batch, channels, height, width) in [0, 1], labels (batch,), where it is.
+    """What one step sees: images (batch, channels, height, width) in [0, 1], labels (batch,), epoch and step.
 
     Epochs and steps count from 0. `noise` holds random numbers that the loss asked for.
     """
@@ -31,72 +30,73 @@ class Batch:
         return [tensor for tensor in (self.images, self.labels, self.noise) if tensor is not None]
 
 
-def recorded(
-    work: Callable[[], Made],
+@dataclass(frozen=True)
+class CapturedGraph(Generic[Result]):
+    """Captured work: `replay` runs it again, `result` is what it returned, in memory that every replay overwrites."""
+
+    replay: Callable[[], object]
+    result: Result
+    pool: Any
+
+
+def capture_graph(
+    work: Callable[[], Result],
     state: Sequence[Tensor] = (),
     *,
+    warm_up: int = 1,
     stream: torch.cuda.Stream | None = None,
     pool: Any = None,
-) -> tuple[Callable[[], object], Made, Any]:
-    """Work on a GPU as a CUDA graph: what runs it again, what it made (in memory that every run writes), its pool.
+) -> CapturedGraph[Result]:
+    """Capture work on a GPU as a CUDA graph.
 
-    The work is done once before, so that kernels are compiled and libraries have chosen theirs; `state`, which it
-    changes, is put back. Recordings that belong together share a stream and a pool of memory.
+    The work is done `warm_up` times before, so that kernels are compiled and libraries have chosen theirs; `state`,
+    the tensors that it changes, is put back. Graphs that belong together share a stream and a pool of memory.
     """
     before = [tensor.detach().clone() for tensor in state]
     stream = stream or torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        work()
+        for _ in range(warm_up):
+            work()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
+    # On the stream of the warm-up, whose scratch memory for matrix products is then this graph's alone. Errors of this
+    # thread only: other members may be training in streams of their own.
     with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-        made = work()
+        result = work()
     with torch.no_grad():
         for tensor, value in zip(state, before, strict=True):
             tensor.copy_(value)
-    return graph.replay, made, graph.pool()
+    return CapturedGraph(graph.replay, result, graph.pool())
 
 
 class CapturedStep:
     """A step whose work is the same every time: same shapes, same network; only the numbers differ.
 
-    Recording runs the step a few times; weights, buffers and momentum (which must be there
-    already) are put back afterwards. Epoch and
-    step of the batch are those of the first one, so a captured step must not look at them.
+    Weights, buffers and momentum (which must be there already) are as before once it is captured. Epoch and step of
+    the batch are those of the first one, so a captured step must not look at them.
     """
+
+    WARM_UP = 3  # steps, until every library has chosen its kernels
 
     def __init__(
         self, step: Callable[[Batch], Tensor], batch: Batch, module: nn.Module, optimiser: torch.optim.Optimizer
     ) -> None:
-        momentum = [tensor for kept in optimiser.state.values() for tensor in kept.values()]
+        momentum = [tensor for buffers in optimiser.state.values() for tensor in buffers.values()]
+        noise = None if batch.noise is None else batch.noise.clone()
+        self._inputs = replace(batch, images=batch.images.clone(), labels=batch.labels.clone(), noise=noise)
+
+        def work() -> Tensor:
+            loss = step(self._inputs)
+            optimiser.zero_grad(set_to_none=True)  # gradients of the warm-up must not outlive it
+            return loss
+
         state = [*module.parameters(), *module.buffers(), *momentum]
-        before = [tensor.detach().clone() for tensor in state]
-        self._inputs = replace(
-            batch,
-            images=batch.images.clone(),
-            labels=batch.labels.clone(),
-            noise=None if batch.noise is None else batch.noise.clone(),
-        )
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                step(self._inputs)
-        torch.cuda.current_stream().wait_stream(stream)
-        optimiser.zero_grad(set_to_none=True)
-        self._graph = torch.cuda.CUDAGraph()
-        # Other members may be training beside this one: their streams are none of the recording's business.
-        # On the stream of the warm-up, whose scratch memory for matrix products is then this step's alone.
-        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
-            self._loss = step(self._inputs)
-        with torch.no_grad():
-            for tensor, value in zip(state, before, strict=True):
-                tensor.copy_(value)
+        self._graph = capture_graph(work, state, warm_up=self.WARM_UP)
 
     def __call__(self, batch: Batch) -> Tensor:
         """Run the step on a batch; its loss, valid until the next call."""
         for ours, theirs in zip(self._inputs.tensors(), batch.tensors(), strict=True):
             ours.copy_(theirs)
         self._graph.replay()
-        return self._loss
+        return self._graph.result

@@ -3,7 +3,7 @@
 import torch
 
 from nesbs.spaces import nasbench201
-from nesbs.spaces.sharing import Shared, combine, each
+from nesbs.spaces.shared_state import SharedState, combine, each
 
 SPACE = nasbench201()
 
@@ -58,5 +58,5 @@ def test_combinations_are_joined_once_and_found_again():
 
 
 def test_a_state_is_given_back_in_the_architectures_order():
-    state = Shared(torch.tensor([[1.0], [2.0], [3.0]]), (2, 0, 0, 1))
+    state = SharedState(torch.tensor([[1.0], [2.0], [3.0]]), (2, 0, 0, 1))
     assert state.apply(lambda value: value * 10).expanded().flatten().tolist() == [30.0, 10.0, 10.0, 20.0]

@@ -27,7 +27,7 @@ AGAIN = "_again"
 
 
 @dataclass(frozen=True)
-class FreeArchitecture(Architecture):
+class OutsideArchitecture(Architecture):
     """An architecture outside the space: `outputs` are the states that leave each cell, `kinds` the cells' names.
 
     `affine` says whether BatchNorm inside its cells has weights of its own.
@@ -43,16 +43,16 @@ class FreeArchitecture(Architecture):
         return tuple(live(cell, 2, out) for cell, out in zip(self.cells, self.outputs, strict=True))
 
 
-def is_free(text: str) -> bool:
+def is_outside_text(text: str) -> bool:
     """Whether a text has one of the two forms read here."""
     return re.search(r"\b(robnet|normal_concat|reduce_concat)\s*=", text) is not None
 
 
-def parse_free(text: str) -> FreeArchitecture:
+def parse_outside(text: str) -> OutsideArchitecture:
     """Read either form.
 
     >>> cell = [("sep_conv_7x7", 0), ("sep_conv_7x7", 0)]
-    >>> parse_free(f"normal={cell} normal_concat=[2] reduce={cell} reduce_concat=[2]").outputs
+    >>> parse_outside(f"normal={cell} normal_concat=[2] reduce={cell} reduce_concat=[2]").outputs
     ((2,), (2,))
     """
     return _robnet(text) if re.search(r"\brobnet\s*=", text) else _genotype(text)
@@ -79,10 +79,10 @@ def _read_list(text: str, name: str, what: str) -> tuple[str, list[Any]]:
 
 
 @lru_cache(maxsize=1024)
-def told_apart(cell: Cell) -> Cell:
+def distinguish_repeats(cell: Cell) -> Cell:
     """A cell in which an operation that a node applies twice to one input has two names, since it has two weights.
 
-    >>> told_apart(((("sep_conv_3x3", 1), ("sep_conv_3x3", 1)),))
+    >>> distinguish_repeats(((("sep_conv_3x3", 1), ("sep_conv_3x3", 1)),))
     ((('sep_conv_3x3', 1), ('sep_conv_3x3_again', 1)),)
     """
     return tuple(
@@ -91,7 +91,7 @@ def told_apart(cell: Cell) -> Cell:
     )
 
 
-def _genotype(text: str) -> FreeArchitecture:
+def _genotype(text: str) -> OutsideArchitecture:
     cells = [_cell(kind, read_edges(text, kind)) for kind in KINDS]
     outputs = []
     for kind, cell in zip(KINDS, cells, strict=True):
@@ -99,11 +99,11 @@ def _genotype(text: str) -> FreeArchitecture:
         if not out or not all(state in range(2, 2 + len(cell)) for state in out) or len(set(out)) < len(out):
             raise NesbsError(f"{kind}_concat must name nodes from 2 to {1 + len(cell)}, each once; found {found}")
         outputs.append(tuple(sorted(int(state) for state in out)))
-    said = " ".join(
+    written = " ".join(
         f"{kind}={[edge for node in cell for edge in node]} {kind}_concat={list(out)}"
         for kind, cell, out in zip(KINDS, cells, outputs, strict=True)
     )
-    return FreeArchitecture(said, tuple(cells), outputs=tuple(outputs))
+    return OutsideArchitecture(written, tuple(cells), outputs=tuple(outputs))
 
 
 def _cell(kind: str, edges: list[tuple[str, int]]) -> Cell:
@@ -120,7 +120,7 @@ def _cell(kind: str, edges: list[tuple[str, int]]) -> Cell:
     return tuple(nodes)
 
 
-def _robnet(text: str) -> FreeArchitecture:
+def _robnet(text: str) -> OutsideArchitecture:
     _, codes = _read_list(text, "robnet", "'bits', …")
     if len(codes) < 3:
         raise NesbsError(f"robnet needs 3 cells or more, one for each place in the network; found {len(codes)}")
@@ -136,14 +136,14 @@ def _robnet(text: str) -> FreeArchitecture:
             )
         )
     outputs = (tuple(range(2, 2 + ROBNET_NODES)),) * len(cells)
-    made = FreeArchitecture(
+    architecture = OutsideArchitecture(
         f"robnet={[str(code) for code in codes]}",
         tuple(cells),
         outputs=outputs,
         kinds=tuple(f"cell {number}" for number in range(1, len(cells) + 1)),
         affine=False,
     )
-    for number, cell in enumerate(made.live, start=1):
+    for number, cell in enumerate(architecture.live, start=1):
         if not all(cell):
             raise NesbsError(f"nothing arrives at a node of cell {number} of robnet")
-    return made
+    return architecture

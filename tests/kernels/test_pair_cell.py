@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from nesbs.rng import generator
 from nesbs.spaces import darts
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
-from nesbs.supernet.fused import PAIR_CODES, fits, fused_network
-from nesbs.supernet.fused_paths import FusedPaths
+from nesbs.supernet.fused_network import PAIR_CODES, fits, fused_network
+from nesbs.supernet.fused_step import FusedStep
 from nesbs.training import Batch
 
 SOURCES = [(0, 1), (0, 2), (1, 3), (3, 4)]  # every state is read, some by two nodes
@@ -28,7 +28,7 @@ QUICK = [  # the others take long in the interpreter
 )
 def test_a_cell_of_one_operation_gives_its_states_and_gradients(op, reduces, partial, device, close, monkeypatch):
     monkeypatch.setattr("nesbs.kernels.pair_cell.BLOCK", 32 if partial == 1 else 128)  # several, or one
-    from nesbs.kernels.pair_cell import PairCell
+    from nesbs.kernels.pair_cell import FusedPairCell
 
     torch.manual_seed(0)
     space = darts()
@@ -43,7 +43,7 @@ def test_a_cell_of_one_operation_gives_its_states_and_gradients(op, reduces, par
     high = 4 if "pool" in op else 2  # pools of a small image are nearly constant: BatchNorm magnifies their rounding
     shape = (1, 2, high * stride, 4 * stride, 32 if reduces else 16)
     inputs = [torch.randn(shape, device=device, requires_grad=True) for _ in range(2)]
-    out = PairCell.apply(*inputs, row, plan, fused._tables[position], 4, partial, stride)
+    out = FusedPairCell.apply(*inputs, row, plan, fused._tables[position], 4, partial, stride)
     nodes = tuple(tuple((op, source) for source in pair) for pair in SOURCES)
     states = cell.path([x[0].permute(0, 3, 1, 2) for x in inputs], nodes)[2:]
     plain = torch.cat(states, 1).permute(0, 2, 3, 1)[None]
@@ -77,7 +77,7 @@ def test_steps_give_the_plain_steps_losses_and_weights(device, noise, large_bloc
         index = torch.arange(3 * step, 3 * step + 3, device=device)
         batch = Batch(split.pixels(index), split.labels[index], 0, step)
         if fused is None:
-            fused = FusedPaths(supernets[1].network, [groups], batch, settings, optimisers[1])
+            fused = FusedStep(supernets[1].network, [groups], batch, settings, optimisers[1])
         optimisers[0].zero_grad(set_to_none=True)
         loss = torch.stack([F.cross_entropy(supernets[0](batch.images, path), batch.labels) for path in paths]).mean()
         loss.backward()

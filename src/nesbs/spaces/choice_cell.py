@@ -1,51 +1,20 @@
-"""A cell with operations to choose from, and the two forms every network has: path by path, and one path alone."""
+"""A cell with operations to choose from: one path through it, many at once, or a mixture of all."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nesbs.spaces.architecture import Architecture, Cell
-from nesbs.spaces.operations import Identity, Normalise
-from nesbs.spaces.sharing import Shared, along_edge, combine
-
-if TYPE_CHECKING:
-    from nesbs.spaces.space import Space
+from nesbs.spaces.architecture import Cell
+from nesbs.spaces.operations import Identity
+from nesbs.spaces.shared_state import SharedState, along_edge, combine
 
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
-Stem = Literal["cifar", "imagenet"]  # how a network begins: at the images' size, or at an eighth of it
-
-
-@dataclass(frozen=True)
-class Wire:
-    """A part of a network: state `target` receives what `module` makes of state `source`, added to the rest.
-
-    `choice` (kind of cell, target node, source node, operation) says which architectures use it, None that all do.
-    """
-
-    module: nn.Module
-    source: str
-    target: str
-    choice: tuple[int, int, int, str] | None = None
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """A whole network as wires in the order they run; `parts` are states that lie side by side in another.
-
-    A part is (the state it lies in, its place, how many there are), along the channels.
-    """
-
-    wires: tuple[Wire, ...]
-    parts: Mapping[str, tuple[str, int, int]]
-    last: str  # the state that is classified
 
 
 class ChoiceCell(nn.Module):
@@ -55,6 +24,7 @@ class ChoiceCell(nn.Module):
     """
 
     compiled = False
+    kind = 0  # which of an architecture's cells it runs
 
     def __init__(self, edges: Edges, build: Callable[[str, int], nn.Module]) -> None:
         super().__init__()
@@ -91,16 +61,7 @@ class ChoiceCell(nn.Module):
             states.append(total)
         return states
 
-    def wires(self, kind: int, name: Callable[[int], str]) -> list[Wire]:
-        """Every operation on every edge; `name` tells what the cell's states are called."""
-        return [
-            Wire(module, name(int(source)), name(int(target)), (kind, int(target), int(source), op))
-            for edge, operations in self.edges.items()
-            for target, source in [edge.split("_")]
-            for op, module in operations.items()  # type: ignore[operator]
-        ]
-
-    def paths(self, inputs: list[Shared], live_cells: Sequence[Cell]) -> list[Shared]:
+    def paths(self, inputs: list[SharedState], live_cells: Sequence[Cell]) -> list[SharedState]:
         """`path` for many choices at once, one live part for each architecture."""
         states = list(inputs)
         for target in range(len(inputs), len(inputs) + len(live_cells[0])):
@@ -120,7 +81,7 @@ class ChoiceCell(nn.Module):
                 edges = [((source, op), *done[source, op], row) for op, source, row in node]
                 arriving.append([(name, values, places[row]) for name, values, places, row in edges])  # type: ignore[index]
             values, rows = combine(arriving, sum_in_order)
-            states.append(Shared(inputs[0].values[:0] if values is None else values, rows))
+            states.append(SharedState(inputs[0].values[:0] if values is None else values, rows))
         return states
 
     def mixture(self, inputs: list[Tensor], gates: Tensor, operations: Sequence[str]) -> list[Tensor | None]:
@@ -150,67 +111,3 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def sum_in_order(values: list[Tensor]) -> Tensor:
     """The sum, from the first to the last, as a path adds up."""
     return functools.reduce(operator.add, values)
-
-
-class PathNetwork(nn.Module, ABC):
-    """A network whose cells still have a choice: `network(images, architecture)` runs one path of it.
-
-    Holding every operation it is the supernet; holding one on each edge it is a member. Nothing sampled is
-    stored on it.
-    """
-
-    space: Space
-    normalise: Normalise
-    channels: int  # the width its first cells have
-    drop_paths: tuple[int, int]  # (cells, edges of a cell): what DropPath can drop
-
-    def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
-        """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
-        return self.outputs(images, architecture)[0]
-
-    @abstractmethod
-    def outputs(
-        self, images: Tensor, architecture: Architecture, *, drop: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Logits, and those of an auxiliary tower where there is one and the network is in training.
-
-        `drop` (cells, edges, batch) multiplies what each edge of each cell carries (DropPath).
-        """
-
-    @abstractmethod
-    def wiring(self) -> Wiring:
-        """The network as wires from the state `images` to the one that `classify` takes."""
-
-    @abstractmethod
-    def classify(self, state: Tensor) -> Tensor:
-        """Logits (batch, classes) from the last state."""
-
-    @abstractmethod
-    def last_states(self, images: Tensor, architectures: Sequence[Architecture]) -> Shared:
-        """The states that `classify` takes, of many architectures at once, each (batch, channels, height, width)."""
-
-    def many(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
-        """`forward` of many architectures at once: logits (architectures, batch, classes)."""
-        return self.last_states(images, architectures).apply(self.classify).expanded()
-
-    @abstractmethod
-    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
-        """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
-
-
-class Member(nn.Module):
-    """A stand-alone network: the operations of one architecture and nothing else."""
-
-    def __init__(self, network: PathNetwork, architecture: Architecture) -> None:
-        super().__init__()
-        self.network = network
-        self.architecture = architecture
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits (batch, classes) for images (batch, channels, height, width) in [0, 1]."""
-        logits: Tensor = self.network(images, self.architecture)
-        return logits
-
-    def outputs(self, images: Tensor, *, drop: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Logits and the auxiliary tower's, for training; `drop` (cells, edges, batch) is DropPath's."""
-        return self.network.outputs(images, self.architecture, drop=drop)

@@ -8,8 +8,8 @@ from nesbs import kernels
 from nesbs.rng import generator
 from nesbs.spaces import nasbench201, toy_edges
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups, predictor
-from nesbs.supernet.fused import FusedNetwork, fits, fused_network
-from nesbs.supernet.fused_paths import FusedPaths
+from nesbs.supernet.fused_network import FusedNetwork, fits, fused_network
+from nesbs.supernet.fused_step import FusedStep
 from nesbs.training import Batch
 
 EDGE_SPACES = [nasbench201, toy_edges]
@@ -18,7 +18,7 @@ EDGE_SPACES = [nasbench201, toy_edges]
 @pytest.mark.parametrize("make", EDGE_SPACES)
 @pytest.mark.parametrize("shared", [True, False], ids=["one input", "own inputs"])
 def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device, close):
-    from nesbs.kernels.fused import Cell
+    from nesbs.kernels.edge_cell import FusedEdgeCell
 
     space, channels = make(), 16
     torch.manual_seed(0)
@@ -30,7 +30,7 @@ def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device, clo
     codes = torch.tensor([fused.codes(path) for path in group], dtype=torch.int32, device=device)
     x = torch.randn(1 if shared else len(group), 3, 6, 5, channels, device=device, requires_grad=True)
     first3 = channels**2 if "nor_conv_1x1" in space.operations else 0
-    out = Cell.apply(x, row, codes, space.nodes, first3 + 9 * channels**2, first3)
+    out = FusedEdgeCell.apply(x, row, codes, space.nodes, first3 + 9 * channels**2, first3)
     plain = []
     for number, path in enumerate(group):
         last = cell.path([x[0 if shared else number].permute(0, 3, 1, 2)], space.live(path)[0])[-1]
@@ -84,7 +84,7 @@ def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise
         index = torch.randperm(len(split), generator=generator(0, step))[:4].to(device)
         batch = Batch(split.pixels(index), split.labels[index], 0, step)
         if fused is None:
-            fused = FusedPaths(supernets[1].network, [groups], batch, settings, optimisers[1])
+            fused = FusedStep(supernets[1].network, [groups], batch, settings, optimisers[1])
         optimisers[0].zero_grad(set_to_none=True)
         plain = torch.stack([F.cross_entropy(supernets[0](batch.images, path), batch.labels) for path in group]).mean()
         plain.backward()
@@ -131,3 +131,28 @@ def test_one_setting_turns_the_kernels_off(device, noise):
     for record in (True, False):
         supernet = build_supernet(toy_edges(), split, settings_of(record=record), seed=0)
         assert isinstance(getattr(predictor(supernet, split), "__self__", None), FusedNetwork) is record
+
+
+def test_momentum_from_a_checkpoint_is_taken_over(device, noise):
+    split = noise.search_train.to(device)
+    supernet = build_supernet(toy_edges(), split, settings_of(), seed=0)
+    optimiser = torch.optim.SGD(supernet.parameters(), lr=0.02, momentum=0.9)
+    for weight in supernet.parameters():
+        optimiser.state[weight]["momentum_buffer"] = torch.full_like(weight, 7.0)
+    batch = Batch(split.pixels(slice(0, 4)), split.labels[:4], 0, 0)
+    step = FusedStep(supernet.network, [[(next(iter(toy_edges())),)]], batch, settings_of(), optimiser)
+    assert all(bool((optimiser.state[w]["momentum_buffer"] == 7).all()) for w in supernet.parameters())
+    assert step._parameters.momentum.unique().tolist() == [7.0]
+
+
+def test_low_precision_stays_close(device, noise, large_blocks):
+    split, losses = noise.search_train.to(device), []
+    groups = draw_groups(toy_edges(), 2, seed=0, epoch=0, skip_dead=True)
+    for precision in ("bfloat16", "float32"):
+        settings = settings_of(precision=precision, batch_size=16)
+        supernet = build_supernet(toy_edges(), split, settings, seed=0)
+        optimiser = torch.optim.SGD(supernet.parameters(), lr=0.02, momentum=0.9)
+        batches = [Batch(split.pixels(slice(0, 16)), split.labels[:16], 0, step) for step in range(2)]
+        step = FusedStep(supernet.network, [groups], batches[0], settings, optimiser)
+        losses.append([float(step(batch)) for batch in batches])
+    assert losses[0] == pytest.approx(losses[1], rel=0.03)

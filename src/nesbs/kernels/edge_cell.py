@@ -1,4 +1,4 @@
-"""Cells and BatchNorm on a GPU as few large kernels; the architecture is data, so one recording serves all."""
+"""Cells with an operation on every edge, and BatchNorm, as few large kernels; the architecture is data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nesbs.kernels import cells as kernels
-from nesbs.kernels import precision
+from nesbs.kernels import edge_programs as programs
+from nesbs.kernels.support import precision
 
 EPS = 1e-5  # BatchNorm's
 PIXELS, VALUES = 128, 4096  # a program works on at once, at most
@@ -32,7 +32,7 @@ def every(batches: int, device: torch.device) -> Tensor:
     key = (batches, device)
     if key in _EVERY:
         return _EVERY[key]
-    made = torch.full((batches, 1), kernels.CONV1, dtype=torch.int32, device=device)
+    made = torch.full((batches, 1), programs.CONV1, dtype=torch.int32, device=device)
     if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
         _EVERY[key] = made
     return made
@@ -52,7 +52,7 @@ class Shape:
         self.chunk = chunk_of(channels)
 
 
-class Cell(torch.autograd.Function):
+class FusedEdgeCell(torch.autograd.Function):
     """A cell's last state for many paths: states (paths or 1, batch, height, width, channels), one row of weights.
 
     `codes` (paths, edges) int32. No two paths may use the same operation of the same edge where gradients are
@@ -74,15 +74,15 @@ class Cell(torch.autograd.Function):
         for source in range(nodes - 1):
             leaving = nodes - 1 - source
             state, path = (x, x_path) if source == 0 else (states[source - 1], x[0].numel())
-            kernels.convolve[most, leaving, shape.paths](
+            programs.convolve[most, leaving, shape.paths](
                 state, path, weights, codes, raw, sums, most, shape.pixels, source,
                 EDGES=shape.edges, ROW=row, FIRST3=first3, PRECISION=precision(), **image,
             )  # fmt: skip
-            kernels.finish[leaving, shape.paths](
+            programs.finish[leaving, shape.paths](
                 sums, statistics, codes, most, shape.pixels, source, 0, EPS,
                 EDGES=shape.edges, C=shape.channels, FORWARD=True, CHUNK=shape.chunk,
             )  # fmt: skip
-            kernels.assemble[shape.blocks, shape.paths](
+            programs.assemble[shape.blocks, shape.paths](
                 x, x_path, states, raw, statistics, codes, shape.pixels, source + 1, EDGES=shape.edges, **image
             )
         ctx.save_for_backward(x, weights, codes, states, raw, statistics)
@@ -103,24 +103,24 @@ class Cell(torch.autograd.Function):
         flat = {"EDGES": shape.edges, "C": shape.channels, "BLOCK": shape.block}
         for target in range(shape.nodes - 1, 0, -1):
             gradient, source = gradients[target - 1], target - 1
-            kernels.reduce[most, target, shape.paths](
+            programs.reduce[most, target, shape.paths](
                 gradient, raw, statistics, codes, sums, most, shape.pixels, target, **flat
             )
-            kernels.finish[target, shape.paths](
+            programs.finish[target, shape.paths](
                 sums, means, codes, most, shape.pixels, -1, target, EPS,
                 EDGES=shape.edges, C=shape.channels, FORWARD=False, CHUNK=shape.chunk,
             )  # fmt: skip
-            kernels.undo[shape.blocks, target, shape.paths](
+            programs.undo[shape.blocks, target, shape.paths](
                 gradient, raw, raw, statistics, means, codes, shape.pixels, target, **flat
             )
-            kernels.pull[shape.blocks, shape.paths](
+            programs.pull[shape.blocks, shape.paths](
                 x, x_path, states, gradients, weights, raw, codes, first if source == 0 else gradients[source - 1],
                 shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3,
                 PRECISION=precision(), **image,
             )  # fmt: skip
         splits = splits_of(shape.blocks // 8, 32)
         parts = torch.zeros(splits, len(weights), device=x.device)
-        kernels.weigh[splits, 9, shape.edges * shape.paths](
+        programs.weigh[splits, 9, shape.edges * shape.paths](
             x, x_path, states, raw, codes, parts, splits, len(weights), shape.pixels,
             NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3,
             PRECISION=precision(), **image,
@@ -129,7 +129,7 @@ class Cell(torch.autograd.Function):
         return back, parts.sum(0), None, None, None, None
 
 
-class Norm(torch.autograd.Function):
+class FusedBatchNorm(torch.autograd.Function):
     """BatchNorm without scale and offset of (batches × batch, channels, height, width), each batch by itself."""
 
     @staticmethod
@@ -146,8 +146,8 @@ class Norm(torch.autograd.Function):
         sums = torch.empty(batches, splits, 2, channels, device=x.device)
         out = torch.empty_like(rows)
         size = {"C": channels, "BLOCK": block}
-        kernels.moments[splits, batches](rows, sums, splits, pixels, **size)
-        kernels.finish[1, batches](
+        programs.moments[splits, batches](rows, sums, splits, pixels, **size)
+        programs.finish[1, batches](
             sums,
             statistics,
             codes,
@@ -161,7 +161,7 @@ class Norm(torch.autograd.Function):
             FORWARD=True,
             CHUNK=chunk_of(channels),
         )
-        kernels.assemble[blocks, batches](
+        programs.assemble[blocks, batches](
             rows, 0, out, rows, statistics, codes, pixels, 1, EDGES=1, HEIGHT=1, WIDTH=1, **size
         )
         ctx.save_for_backward(rows, statistics, codes)
@@ -178,15 +178,9 @@ class Norm(torch.autograd.Function):
         sums = torch.empty(batches, splits, 2, channels, device=rows.device)
         means, out = torch.empty_like(statistics), torch.empty_like(rows)
         size = {"EDGES": 1, "C": channels, "BLOCK": block}
-        kernels.reduce[splits, 1, batches](slope, rows, statistics, codes, sums, splits, pixels, 1, **size)
-        kernels.finish[1, batches](
+        programs.reduce[splits, 1, batches](slope, rows, statistics, codes, sums, splits, pixels, 1, **size)
+        programs.finish[1, batches](
             sums, means, codes, splits, pixels, -1, 1, EPS, EDGES=1, C=channels, FORWARD=False, CHUNK=chunk_of(channels)
         )
-        kernels.undo[blocks, 1, batches](slope, rows, out, statistics, means, codes, pixels, 1, **size)
+        programs.undo[blocks, 1, batches](slope, rows, out, statistics, means, codes, pixels, 1, **size)
         return out.permute(0, 3, 1, 2), None
-
-
-def normalised(x: Tensor, batches: int) -> Tensor:
-    """BatchNorm without scale and offset, of each of several batches in a row by itself."""
-    out: Tensor = Norm.apply(x, batches)
-    return out

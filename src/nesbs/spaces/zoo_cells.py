@@ -1,6 +1,6 @@
 """The published architectures themselves, read from the files that each entry names."""
 
-from nesbs.spaces.entry import Entry, genotype, robnet
+from nesbs.spaces.zoo_entry import Entry, genotype, robnet
 
 ENTRIES = (
     Entry(

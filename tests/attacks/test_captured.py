@@ -1,11 +1,11 @@
-"""A recorded network is the network: logits and gradients, in whatever order they are asked for."""
+"""A captured network is the network: logits and gradients, in whatever order they are asked for."""
 
 import pytest
 import torch
 from torch import nn
 
 from nesbs.attacks import Pgd
-from nesbs.attacks.recorded import BEFORE, LARGEST, Recorded
+from nesbs.attacks.captured import BEFORE, LARGEST, CapturedModel
 
 GPU = [
     pytest.mark.gpu,
@@ -26,9 +26,9 @@ def images_of(count, network):
     return torch.rand(count, 3, 8, 8, device=next(network.parameters()).device)
 
 
-def recorded(network, *, count=5):
-    """A recording that has seen enough batches to be made."""
-    made = Recorded(network)
+def captured(network, *, count=5):
+    """A model that has seen enough batches to be captured."""
+    made = CapturedModel(network)
     for _ in range(BEFORE):
         made(images_of(count, network))
     return made
@@ -41,7 +41,7 @@ def with_gradient(model, images):
 
 
 def test_logits_and_gradients_are_the_networks(network):
-    made = recorded(network)
+    made = captured(network)
     for count in (5, 11, 16, 3):  # one size, filled up with what earlier batches left
         ours, theirs = (
             with_gradient(model, images) for images in [images_of(count, network)] for model in (made, network)
@@ -51,11 +51,11 @@ def test_logits_and_gradients_are_the_networks(network):
         torch.testing.assert_close(*back)
         assert float(back[0].abs().max()) > 0
     [size] = made._sizes.values()
-    assert size.calls == 4  # it was the recording that answered
+    assert size.calls == 4  # it was the graph that answered
 
 
 def test_an_earlier_batch_keeps_its_logits_and_its_gradient(network):
-    made = recorded(network)
+    made = captured(network)
     first, second = images_of(5, network), images_of(6, network)
     images, logits, slope = with_gradient(made, first)
     made(second)
@@ -66,8 +66,8 @@ def test_an_earlier_batch_keeps_its_logits_and_its_gradient(network):
         torch.testing.assert_close(back, torch.autograd.grad(plain, expected, factor * slope, retain_graph=True)[0])
 
 
-def test_large_batches_and_rare_sizes_are_not_recorded(network):
-    made = Recorded(network)
+def test_large_batches_and_rare_sizes_are_not_captured(network):
+    made = CapturedModel(network)
     for _ in range(BEFORE):
         made(images_of(5, network))
     for _ in range(BEFORE + 2):
@@ -76,7 +76,7 @@ def test_large_batches_and_rare_sizes_are_not_recorded(network):
 
 
 def test_a_network_that_sees_nothing_has_no_gradient():
-    made = Recorded(lambda images: torch.zeros(len(images), 5))
+    made = CapturedModel(lambda images: torch.zeros(len(images), 5))
     images = torch.rand(5, 3, 8, 8, requires_grad=True)
     for _ in range(BEFORE + 2):
         assert not made(images).requires_grad
@@ -85,6 +85,6 @@ def test_a_network_that_sees_nothing_has_no_gradient():
 def test_an_attack_finds_the_same_images(network):
     images, labels = images_of(20, network), torch.arange(20, device=next(network.parameters()).device) % 5
     attack = Pgd(epsilon=0.1, step_size=0.02, steps=10)
-    ours, plain = (attack.perturb(model, images, labels) for model in (Recorded(network), network))
+    ours, plain = (attack.perturb(model, images, labels) for model in (CapturedModel(network), network))
     torch.testing.assert_close(ours, plain)
     assert float((ours - images).abs().max()) == pytest.approx(0.1)

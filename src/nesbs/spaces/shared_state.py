@@ -21,20 +21,20 @@ from nesbs import kernels
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedState:
     """Distinct values of a state, and which of them each architecture sees (None where nothing arrives)."""
 
     values: Tensor
     rows: tuple[int | None, ...]
 
     @classmethod
-    def same(cls, value: Tensor, architectures: int) -> Shared:
+    def same(cls, value: Tensor, architectures: int) -> SharedState:
         """One value (batch, …) that all architectures see."""
         return cls(value[None], (0,) * architectures)
 
-    def apply(self, module: Callable[[Tensor], Tensor]) -> Shared:
+    def apply(self, module: Callable[[Tensor], Tensor]) -> SharedState:
         """The state behind a module that every architecture goes through."""
-        return Shared(each(module, self.values), self.rows)
+        return SharedState(each(module, self.values), self.rows)
 
     def expanded(self) -> Tensor:
         """Every architecture's own value, (architectures, batch, …)."""
@@ -132,7 +132,7 @@ def combine(
     return values, tuple(None if row is None else order[row] for row in rows)
 
 
-def along_edge(module: nn.Module, state: Shared, rows: Sequence[int]) -> tuple[Tensor, dict[int, int]]:
+def along_edge(module: nn.Module, state: SharedState, rows: Sequence[int]) -> tuple[Tensor, dict[int, int]]:
     """One operation on the distinct values among `rows` of a state: results, and the place of each row in them."""
     places = {row: place for place, row in enumerate(dict.fromkeys(rows))}
     values = state.values

@@ -1,7 +1,7 @@
-"""A supernet's step with all its paths at once, where the architecture is data: one recording serves every step.
+"""A supernet's training step with all its paths at once, where the architecture is data: one CUDA graph serves all.
 
 What a path does is numbers that the kernels read, so a step launches the same kernels whatever is drawn, for one path
-or for a group, and is recorded whole: one launch.
+or for a group, and is captured whole: one launch.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs.spaces import Architecture, PathNetwork
-from nesbs.supernet.fused import Choice, cells_of, choices, fused_network
-from nesbs.supernet.paths import Group
-from nesbs.supernet.pieces import Layout, Parameters
-from nesbs.training import Batch, TrainingSettings, recorded
+from nesbs.supernet.draw_paths import Group
+from nesbs.supernet.fused_network import Choice, cells_of, choices, fused_network
+from nesbs.supernet.parameter_vector import ParameterVector, flat
+from nesbs.training import Batch, TrainingSettings, capture_graph
 
 
-class FusedPaths:
+class FusedStep:
     """The step of a supernet; it trains the architectures that `paths` has for the epoch and the step."""
 
     def __init__(
@@ -34,27 +34,35 @@ class FusedPaths:
         self._epoch = -1  # that is planned
         device = batch.images.device
         self._lower = settings.lower_precision(device)
-        self._layout = Layout(channels_last=True)
-        self._parameters = Parameters(network, optimiser, self._layout)
+        self._parameters = ParameterVector(network, optimiser)
         rows, self._leaves = self._rows(network)
         self._network = fused_network(network, rows)
-        wires, place = network.wiring().wires, self._parameters.place
-        self._of: dict[Choice | None, list[int]] = {}  # parameters of a choice; None: of what all paths use
-        for wire in wires:
-            self._of.setdefault(wire.choice, []).extend(place[parameter] for parameter in wire.module.parameters())
-        known = {number for numbers in self._of.values() for number in numbers}
-        self._head = [number for number in range(len(place)) if number not in known]
+        self._sort_parameters()
         most = max(len(group) for epoch in paths for group in epoch)
-        self._known: dict[Architecture, tuple[list[int], list[Choice]]] = {}
+        self._path_numbers: dict[Architecture, tuple[list[int], list[Choice]]] = {}
         self._images, self._labels = batch.images.clone(), batch.labels.clone()
         self._codes = torch.tensor([self._network.idle()] * most, dtype=torch.int32, device=device)
         self._weight = torch.full((most,), 1 / most, device=device)
-        self._used = torch.zeros(len(place), dtype=torch.bool, device=device)
+        self._used = torch.zeros(len(self._parameters.parameters), dtype=torch.bool, device=device)
         self._loss = torch.zeros((), device=device)
         self._run: Callable[[], object] = self._work
         if device.type == "cuda":
             with torch.no_grad():
-                self._run, _, _ = recorded(self._work, [self._parameters.values, self._parameters.momentum])
+                self._run = capture_graph(self._work, [self._parameters.values, self._parameters.momentum]).replay
+
+    def _sort_parameters(self) -> None:
+        """Who uses a parameter: the paths with a choice; every path on which something arrives; every path (head)."""
+        place, network = self._parameters.place, self._network.network
+        self._of_choice: dict[Choice, list[int]] = {}
+        for cell in cells_of(network):
+            for edge, operations in cell.edges.items():
+                target, source = map(int, edge.split("_"))
+                for op, module in operations.items():  # type: ignore[operator]
+                    numbers = self._of_choice.setdefault((cell.kind, target, source, op), [])
+                    numbers += [place[parameter] for parameter in module.parameters()]
+        self._of_head = [place[parameter] for parameter in network.head.parameters()]
+        others = {number for numbers in self._of_choice.values() for number in numbers}.union(self._of_head)
+        self._of_all = [number for number in range(len(place)) if number not in others]
 
     def _rows(self, network: PathNetwork) -> tuple[list[Tensor], list[Tensor]]:
         """The weights of each cell's operations as one row that shares the parameters' memory; all leaves in order."""
@@ -94,7 +102,7 @@ class FusedPaths:
         codes = torch.tensor(self._network.idle(), dtype=torch.int32).repeat(len(groups), len(self._codes), 1)
         weight = torch.zeros(len(groups), len(self._weight))
         used = torch.zeros(len(groups), len(self._used), dtype=torch.bool)
-        used[:, self._head] = True
+        used[:, self._of_head] = True
         for step, group in enumerate(groups):
             weight[step, : len(group)] = 1 / len(group)
             rows = [self._row(path) for path in group]
@@ -105,16 +113,16 @@ class FusedPaths:
         self._epoch = epoch
 
     def _row(self, path: Architecture) -> tuple[list[int], list[Choice]]:
-        if path not in self._known:
-            self._known[path] = self._network.codes(path), choices(self._space, path)
-        return self._known[path]
+        if path not in self._path_numbers:
+            self._path_numbers[path] = self._network.codes(path), choices(self._space, path)
+        return self._path_numbers[path]
 
     def _places(self, chosen: list[list[Choice]]) -> Iterator[int]:
         """The parameters that paths use, each with its live choices."""
         if chosen:
-            yield from self._of.get(None, ())
+            yield from self._of_all
         for choice in {choice for one in chosen for choice in one}:
-            yield from self._of[choice]
+            yield from self._of_choice[choice]
 
     def _work(self) -> None:
         """One step: forward, backward, update."""
@@ -125,6 +133,6 @@ class FusedPaths:
             each = F.cross_entropy(logits.flatten(0, 1).float(), self._labels.repeat(paths), reduction="none")
             loss = (self._weight * each.unflatten(0, (paths, -1)).mean(1)).sum()
         gradients = torch.autograd.grad(loss, self._leaves)
-        self._parameters.gradients.copy_(torch.cat([self._layout.flat(gradient) for gradient in gradients]))
+        self._parameters.gradients.copy_(torch.cat([flat(gradient) for gradient in gradients]))
         self._parameters.update(self._used, self._settings, self._optimiser.param_groups[0]["lr"])
         self._loss.copy_(loss.detach())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,12 @@ from nesbs import kernels
 from nesbs.spaces import Architecture, ChoiceCell, PathNetwork, Space
 from nesbs.spaces.nasbench201 import EdgeNetwork
 from nesbs.spaces.operations import Partial
-from nesbs.spaces.pair_network import PairCell, PairNetwork
-from nesbs.spaces.sharing import BatchesApart
-from nesbs.supernet.pieces import Layout
-from nesbs.training import recorded
+from nesbs.spaces.pair_blocks import PairCell
+from nesbs.spaces.pairs import PairNetwork
+from nesbs.spaces.shared_state import BatchesApart
+from nesbs.supernet.parameter_vector import flat
+from nesbs.training import CapturedGraph, capture_graph
 
-Recorded = tuple[Tensor, Tensor, Tensor, Callable[[], object]]  # images, codes, logits, replay
 Choice = tuple[int, int, int, str]  # kind of cell, target, source, operation
 # Operations as the kernels know them, on edges and in pairs.
 EDGE_CODES = {"none": 0, "skip_connect": 1, "nor_conv_1x1": 2, "nor_conv_3x3": 3, "avg_pool_3x3": 4}
@@ -66,15 +66,15 @@ def choices(space: Space, architecture: Architecture) -> list[Choice]:
 class FusedNetwork(ABC):
     """A supernet's forward pass for many paths; `weights` holds one row of numbers for each cell."""
 
+    network: EdgeNetwork | PairNetwork
+
     def __init__(
         self, network: PathNetwork, weights: Sequence[Tensor] | None = None, *, lower_precision: bool = False
     ) -> None:
         self._lower = lower_precision
-        self._recorded: dict[tuple[torch.Size, torch.Size], Recorded] = {}
-        layout = Layout(channels_last=True)
+        self._captured: dict[tuple[torch.Size, torch.Size], tuple[Tensor, Tensor, CapturedGraph[Tensor]]] = {}
         self.weights = weights or [
-            torch.cat([layout.flat(weight.detach()) for weight in cell.edges.parameters()])
-            for cell in cells_of(network)
+            torch.cat([flat(weight.detach()) for weight in cell.edges.parameters()]) for cell in cells_of(network)
         ]
 
     @abstractmethod
@@ -91,32 +91,31 @@ class FusedNetwork(ABC):
 
     @torch.no_grad()
     def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
-        """Logits (architectures, batch, classes), valid until the next call; on a GPU recorded for each size."""
+        """Logits (architectures, batch, classes), valid until the next call; on a GPU captured for each size."""
         rows = [self.codes(architecture) for architecture in architectures]
         if images.device.type != "cuda":
             return self.logits(images, torch.tensor(rows, dtype=torch.int32))
-        # Idle paths make up a power of two, so that few sizes are recorded.
+        # Idle paths make up a power of two, so that few sizes are captured.
         rows += [self.idle()] * (2 ** (len(rows) - 1).bit_length() - len(rows))
         codes = torch.tensor(rows, dtype=torch.int32, device=images.device)
         key = (images.shape, codes.shape)
-        if key not in self._recorded:
-            self._recorded[key] = self._record(images, codes)
-        images_in, codes_in, out, replay = self._recorded[key]
+        if key not in self._captured:
+            self._captured[key] = self._capture(images.clone(), codes.clone())
+        images_in, codes_in, graph = self._captured[key]
         images_in.copy_(images)
         codes_in.copy_(codes)
-        replay()
-        return out[: len(architectures)]
+        graph.replay()
+        return graph.result[: len(architectures)]
 
-    def _record(self, images: Tensor, codes: Tensor) -> Recorded:
-        images, codes = images.clone(), codes.clone()
+    def _capture(self, images: Tensor, codes: Tensor) -> tuple[Tensor, Tensor, CapturedGraph[Tensor]]:
+        """The inputs that a replay reads, and the graph."""
 
         def work() -> Tensor:
-            # Begun anew for the recording: what is rounded in here is kept no longer than this lasts.
+            # Entered anew for the capture: weights that autocast rounds in here are cached no longer than this lasts.
             with torch.autocast("cuda", torch.bfloat16, enabled=self._lower):
                 return self.logits(images, codes).float()
 
-        replay, out, _ = recorded(work)
-        return images, codes, out, replay
+        return images, codes, capture_graph(work)
 
 
 def cells_of(network: PathNetwork) -> list[ChoiceCell]:
@@ -127,6 +126,8 @@ def cells_of(network: PathNetwork) -> list[ChoiceCell]:
 class FusedEdges(FusedNetwork):
     """Spaces with an operation on every edge: a number for each."""
 
+    network: EdgeNetwork
+
     def __init__(self, network: EdgeNetwork, weights: Sequence[Tensor] | None = None, **more: bool) -> None:
         super().__init__(network, weights, **more)
         self.network = network
@@ -136,8 +137,8 @@ class FusedEdges(FusedNetwork):
     def codes(self, architecture: Architecture) -> list[int]:
         """What is done on each edge; nothing where what an edge carries goes nowhere."""
         space = self.network.space
-        found = {(target, source): EDGE_CODES[op] for _, target, source, op in choices(space, architecture)}
-        return [found.get(edge, 0) for edge in space.edges]
+        used = {(target, source): EDGE_CODES[op] for _, target, source, op in choices(space, architecture)}
+        return [used.get(edge, 0) for edge in space.edges]
 
     def idle(self) -> list[int]:
         """Nothing on any edge."""
@@ -145,9 +146,9 @@ class FusedEdges(FusedNetwork):
 
     def logits(self, images: Tensor, codes: Tensor) -> Tensor:
         """Stem, cells with reductions between the stages, head."""
-        from nesbs.kernels.fused import Cell  # needs Triton
+        from nesbs.kernels.edge_cell import FusedEdgeCell  # needs Triton
 
-        network, paths = self.network, len(codes)
+        network, nodes, paths = self.network, self.network.space.nodes, len(codes)
         weights = iter(self.weights)
         with BatchesApart(1):
             x = network.stem(network.normalise(images))
@@ -155,7 +156,7 @@ class FusedEdges(FusedNetwork):
             for stage, reduction in zip(network.stages, [*network.reductions, None], strict=True):
                 for _ in stage:  # type: ignore[attr-defined]
                     row, first3 = (self._small + self._large) * x.shape[1] ** 2, self._small * x.shape[1] ** 2
-                    out = Cell.apply(_pixels(x, images), next(weights), codes, network.space.nodes, row, first3)
+                    out = FusedEdgeCell.apply(_pixels(x, images), next(weights), codes, nodes, row, first3)
                     x = out.flatten(0, 1).permute(0, 3, 1, 2)
                 x = x if reduction is None else reduction(x)
             logits: Tensor = network.classify(x).unflatten(0, (paths, -1))
@@ -164,6 +165,8 @@ class FusedEdges(FusedNetwork):
 
 class FusedPairs(FusedNetwork):
     """Spaces in which each node takes two states: source and operation of each of the two, for both kinds of cell."""
+
+    network: PairNetwork
 
     def __init__(self, network: PairNetwork, weights: Sequence[Tensor] | None = None, **more: bool) -> None:
         super().__init__(network, weights, **more)
@@ -187,7 +190,7 @@ class FusedPairs(FusedNetwork):
 
     def logits(self, images: Tensor, codes: Tensor) -> Tensor:
         """Stem, cells, head."""
-        from nesbs.kernels.pair_cell import PairCell as Kernel  # needs Triton
+        from nesbs.kernels.pair_cell import FusedPairCell  # needs Triton
 
         network, paths, nodes = self.network, len(codes), self.network.space.nodes
         plans = codes.view(paths, 2, 2 * nodes, 2).transpose(0, 1).contiguous()
@@ -200,7 +203,7 @@ class FusedPairs(FusedNetwork):
                 with BatchesApart(len(state) // len(images)):  # the stem is the same for all paths
                     inputs.append(_pixels(module(state), images))
             plan, stride = plans[int(cell.reduces)], 2 if cell.reduces else 1
-            out = Kernel.apply(*inputs, weights, plan, table, nodes, self._parts, stride)
+            out = FusedPairCell.apply(*inputs, weights, plan, table, nodes, self._parts, stride)
             before_last, last = last, out.flatten(0, 1).permute(0, 3, 1, 2)
         logits: Tensor = network.classify(last).unflatten(0, (paths, -1))
         return logits

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from nesbs.errors import NesbsError
-from nesbs.spaces.network import Member
+from nesbs.spaces.space import Member
 
 
 def parameters(member: Member) -> int:

@@ -1,4 +1,4 @@
-"""A network under attack, recorded: with few images a GPU would mostly wait for the host to launch the next kernel."""
+"""A network under attack as CUDA graphs: with few images a GPU would mostly wait for the host to launch kernels."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import torch
 from torch import Tensor
 
 from nesbs.attacks.gradient import Model
-from nesbs.training import recorded
+from nesbs.training import capture_graph
 
-LARGEST, SMALLEST = 256, 16  # images of a recording: more keep a GPU busy by themselves
-BEFORE = 3  # calls of a size before it is recorded: recording takes as long as a few
+LARGEST, SMALLEST = 256, 16  # images of a graph: more keep a GPU busy by themselves
+BEFORE = 3  # calls of a size before it is captured: capturing takes as long as a few
 
 
-class Recorded:
+class CapturedModel:
     """A network whose weights stay as they are, images (batch, …) to logits (batch, classes).
 
-    Batches are filled up to a power of two with what is left of earlier ones, so that few sizes are recorded: no image
-    may change the answer to another. On a CPU the same is computed without recording it.
+    Batches are filled up to a power of two with what is left of earlier ones, so that few sizes are captured: no image
+    may change the answer to another. On a CPU the same is computed without capturing it.
 
     >>> network = torch.nn.Linear(3, 2).requires_grad_(False)
     >>> images = torch.rand(5, 3)
-    >>> torch.allclose(Recorded(network)(images), network(images))
+    >>> torch.allclose(CapturedModel(network)(images), network(images))
     True
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._sizes: dict[tuple[int, ...], _Size] = {}
+        self._sizes: dict[tuple[int, ...], _FixedSize] = {}
         self._calls: dict[tuple[int, ...], int] = {}
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -40,14 +40,14 @@ class Recorded:
         if not 0 < len(images) <= LARGEST or self._calls[key] <= BEFORE:
             return self._model(images)
         if key not in self._sizes:
-            self._sizes[key] = _Size(self._model, images, size)
+            self._sizes[key] = _FixedSize(self._model, images, size)
         if not self._sizes[key].differentiable:  # nothing reaches the output
             return self._model(images)
         out: Tensor = _Replay.apply(images, self._sizes[key])
         return out
 
 
-class _Size:
+class _FixedSize:
     """The network at one batch size: logits and, from a slope at them, the slope at the images."""
 
     def __init__(self, model: Model, example: Tensor, size: int) -> None:
@@ -59,7 +59,7 @@ class _Size:
         self._forward()
         self._slope = torch.zeros_like(self._logits)
         if example.device.type == "cuda" and self.differentiable:
-            self._record()
+            self._capture()
 
     @property
     def differentiable(self) -> bool:
@@ -74,11 +74,12 @@ class _Size:
         # The graph is kept: one forward pass may be asked for several slopes.
         [self._back] = torch.autograd.grad(self._logits, self._images, self._slope, retain_graph=True)
 
-    def _record(self) -> None:
+    def _capture(self) -> None:
         stream = torch.cuda.Stream()  # of both: gradients are computed where the logits were
         self._logits = self._logits.detach()  # the graph of the first pass holds the images' node on another stream
-        self._run_forward, _, pool = recorded(self._forward, stream=stream)
-        self._run_backward, _, _ = recorded(self._backward, stream=stream, pool=pool)
+        forward = capture_graph(self._forward, stream=stream)
+        self._run_forward = forward.replay
+        self._run_backward = capture_graph(self._backward, stream=stream, pool=forward.pool).replay
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
@@ -98,10 +99,10 @@ class _Size:
 
 
 class _Replay(torch.autograd.Function):
-    """What a recording computes, as an operation with a gradient."""
+    """What the graphs compute, as an operation with a gradient."""
 
     @staticmethod
-    def forward(ctx: Any, images: Tensor, size: _Size) -> Tensor:
+    def forward(ctx: Any, images: Tensor, size: _FixedSize) -> Tensor:
         """Logits of one batch."""
         out = size.forward(images).clone()
         ctx.save_for_backward(images)
