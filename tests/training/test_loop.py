@@ -14,7 +14,7 @@ from nesbs import files
 from nesbs.ensemble import MemberSettings, build_member, member_training, train_ensemble, train_member
 from nesbs.errors import NesbsError
 from nesbs.spaces import toy_edges, toy_pairs
-from nesbs.training import TrainingSettings, learning_rate, side_by_side, train
+from nesbs.training import Objective, TrainingSettings, learning_rate, side_by_side, train
 
 EVERYTHING = {  # that the DARTS recipes turn on, at toy size
     "epochs": 4,
@@ -77,7 +77,7 @@ def test_the_loss_sees_where_it_is_and_its_noise_is_the_epochs_own(noise):
         return torch.rand(2, images, generator=random).sum(1) + 100 * epoch
 
     settings = TrainingSettings(epochs=2, batch_size=32)
-    train(line, noise.train, loss, settings, seed=0, purpose=("line",), noise=draw)
+    train(line, noise.train, Objective(loss, noise=draw), settings, seed=0, purpose=("line",))
     assert [entry[:3] for entry in seen] == [(0, 0, 32), (0, 1, 32), (1, 0, 32), (1, 1, 32)]
     values = [entry[3][0] for entry in seen]
     assert len(set(values)) == 4

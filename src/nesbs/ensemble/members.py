@@ -17,7 +17,7 @@ from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
-from nesbs.training import Batch, CapturedStep, Epoch, Step, Training, place, side_by_side, training
+from nesbs.training import Batch, CapturedStep, Epoch, Objective, Step, Training, place, side_by_side, training
 
 DEFAULT = MemberSettings()
 COMBINE = EnsembleSettings().combine
@@ -157,12 +157,10 @@ def member_training(
     return training(
         member,
         split,
-        loss,
+        Objective(loss, drop if settings.drop_path > 0 else None, record if settings.capture else None),
         settings,
         seed=seed,
         purpose=("member", name),
-        noise=drop if settings.drop_path > 0 else None,
-        record=record if settings.capture else None,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )

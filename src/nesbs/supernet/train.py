@@ -17,7 +17,7 @@ from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.supernet.draw_paths import Group, Paths, count_updates, draw_groups
 from nesbs.supernet.fused_network import fits
 from nesbs.supernet.fused_step import FusedStep
-from nesbs.training import Batch, Epoch, Step, Training, TrainingSettings, place, side_by_side, training
+from nesbs.training import Batch, Epoch, Objective, Step, Training, TrainingSettings, place, side_by_side, training
 
 
 class SupernetSettings(TrainingSettings):
@@ -158,11 +158,10 @@ def supernet_training(
     return training(
         supernet,
         split,
-        loss,
+        Objective(loss, record=record if fused else None),
         settings,
         seed=seed,
         purpose=("supernet",),
-        record=record if fused else None,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )

@@ -1,7 +1,7 @@
 """The one training loop: optimiser, schedule, precision, checkpoints; supernet, members and rivals call it."""
 
 from nesbs.training.capture import Batch, CapturedGraph, CapturedStep, capture_graph
-from nesbs.training.loop import Epoch, Loss, Step, Training, place, side_by_side, train, training
+from nesbs.training.loop import Epoch, Loss, Objective, Step, Training, place, side_by_side, train, training
 from nesbs.training.schedule import cosine, learning_rate
 from nesbs.training.settings import TrainingSettings
 
@@ -11,6 +11,7 @@ __all__ = [
     "CapturedStep",
     "Epoch",
     "Loss",
+    "Objective",
     "Step",
     "Training",
     "TrainingSettings",

@@ -2,7 +2,7 @@
 
 Supernet, members and rivals call it with their own loss. Randomness is a function of seed, purpose and
 epoch, so a resumed run is the run that was not interrupted. Nothing in a step waits for the host: losses
-stay on the device and are looked at once an epoch.
+stay on the device and are read once an epoch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,24 @@ from nesbs.training.schedule import learning_rate
 from nesbs.training.settings import TrainingSettings
 
 Loss = Callable[[Batch], Tensor]  # of one batch, a scalar
-Noise = Callable[[int, int, torch.Generator], Tensor]  # (epoch, images, generator) → what a loss needs at random
+Noise = Callable[[int, int, torch.Generator], Tensor]  # (epoch, images, generator) → random numbers for a loss
 Step = Callable[[Batch], Tensor]  # trains on one batch; its loss
 Record = Callable[[Step, Batch, torch.optim.SGD], Step]  # (plain step, an example, optimiser) → a faster one
 Training = Generator[None, None, list[float]]  # stops after every step; its value is the mean loss of every epoch
+Purpose = tuple[str | int, ...]  # names a training in its random streams and in errors
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a training minimises: the loss, the random numbers that it asks for, and a faster step for a GPU.
+
+    `record` makes the step that a GPU runs instead of the plain one (see `CapturedStep`); what is random in the loss
+    must then come from `noise`.
+    """
+
+    loss: Loss
+    noise: Noise | None = None
+    record: Record | None = None
 
 
 @dataclass(frozen=True)
@@ -45,41 +59,25 @@ class Epoch:
 def train(
     module: nn.Module,
     split: Split,
-    loss: Loss,
+    loss: Loss | Objective,
     settings: TrainingSettings,
     *,
     seed: int,
-    purpose: tuple[str | int, ...],
-    noise: Noise | None = None,
-    record: Record | None = None,
+    purpose: Purpose,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> list[float]:
     """Train `module` in place where `split` lives; the mean loss of every epoch.
 
-    Parameters a step's loss does not reach are left alone by it: no gradient, no decay, no momentum.
-    `purpose` names the training in its random streams and in errors. With a `checkpoint` path the state
-    is kept there after every epoch, and training goes on from it where it exists; removing it when the
-    result is safe is the caller's part. `record` makes the step that a GPU runs instead of the plain one (see
-    `CapturedStep`); what is random in the loss must then come from `noise`.
+    Parameters a step's loss does not reach are left alone by it: no gradient, no decay, no momentum. With a
+    `checkpoint` path the state is written there after every epoch, and training resumes from it where it exists;
+    removing it when the result is safe is the caller's part.
     """
-    [history] = side_by_side(
-        [
-            training(
-                module,
-                split,
-                loss,
-                settings,
-                seed=seed,
-                purpose=purpose,
-                noise=noise,
-                record=record,
-                checkpoint=checkpoint,
-                on_epoch=on_epoch,
-            )
-        ]
+    objective = loss if isinstance(loss, Objective) else Objective(loss)
+    steps = training(
+        module, split, objective, settings, seed=seed, purpose=purpose, checkpoint=checkpoint, on_epoch=on_epoch
     )
-    return history
+    return side_by_side([steps])[0]
 
 
 def side_by_side(trainings: Sequence[Training]) -> list[list[float]]:
@@ -110,75 +108,33 @@ def side_by_side(trainings: Sequence[Training]) -> list[list[float]]:
 def training(
     module: nn.Module,
     split: Split,
-    loss: Loss,
+    objective: Objective,
     settings: TrainingSettings,
     *,
     seed: int,
-    purpose: tuple[str | int, ...],
-    noise: Noise | None = None,
-    record: Record | None = None,
+    purpose: Purpose,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
     """What `train` does, one step at a time, for `side_by_side`."""
     device = split.device
-    on_gpu = device.type == "cuda"
-    rate = torch.tensor(settings.learning_rate, device=device)  # on a GPU a recorded step reads it from there
-    optimiser = torch.optim.SGD(
-        module.parameters(),
-        lr=rate if on_gpu else settings.learning_rate,
-        momentum=settings.momentum,
-        nesterov=settings.nesterov and settings.momentum > 0,
-        weight_decay=settings.weight_decay,
-        fused=on_gpu,
-    )
-    if on_gpu and settings.momentum > 0:
-        # The fused kernel wants momentum for every parameter. From zeros it begins as from nothing.
-        for parameter in module.parameters():
-            optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    optimiser = _optimiser(module, settings, device)
     history: list[float] = []
     if checkpoint is not None and checkpoint.exists():
         history = checkpoints.resume(module, optimiser, checkpoint)
-    lower = settings.lower_precision(device)
-
-    def step(batch: Batch) -> Tensor:
-        optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(device.type, torch.bfloat16, enabled=lower):
-            value = loss(batch)
-        value.backward()
-        if settings.clip is not None:
-            nn.utils.clip_grad_norm_(_reached(module), settings.clip)
-        optimiser.step()
-        return value.detach()
-
+    plain = _plain_step(module, objective.loss, settings, optimiser, device)
+    step = plain if objective.record is None or device.type != "cuda" else None
     steps = steps_per_epoch(split, settings.batch_size)
-    run: Step | None = step if record is None or not on_gpu else None
     module.train()
     for epoch in range(len(history), settings.epochs):
         started = time.perf_counter()
         losses = torch.zeros(steps, device=device)
-        random = generator(seed, *purpose, "batches", epoch, device=device)
-        noisy = generator(seed, *purpose, "noise", epoch, device=device)
-        shuffled = batches(
-            split,
-            settings.batch_size,
-            generator=random,
-            crop=settings.crop,
-            flip=settings.flip,
-            cutout=settings.cutout,
-        )
-        for number, (images, labels) in enumerate(shuffled):
-            drawn = None if noise is None else noise(epoch, len(labels), noisy)
-            batch = Batch(images, labels, epoch, number, drawn)
-            now = learning_rate(settings, epoch * steps + number, steps)
-            if on_gpu:
-                rate.fill_(now)
-            else:
-                optimiser.param_groups[0]["lr"] = now
-            if run is None:
-                assert record is not None
-                run = record(step, batch, optimiser)
-            losses[number] = run(batch)
+        for batch in _batches(split, objective.noise, settings, seed, purpose, epoch):
+            _set_rate(optimiser, learning_rate(settings, epoch * steps + batch.step, steps))
+            if step is None:
+                assert objective.record is not None
+                step = objective.record(plain, batch, optimiser)
+            losses[batch.step] = step(batch)
             yield
         _check_finite(losses, module, purpose, epoch, checkpoint)
         history.append(losses.mean().item())
@@ -189,6 +145,64 @@ def training(
     optimiser.zero_grad(set_to_none=True)
     module.eval()
     return history
+
+
+def _optimiser(module: nn.Module, settings: TrainingSettings, device: torch.device) -> torch.optim.SGD:
+    on_gpu = device.type == "cuda"
+    rate = torch.tensor(settings.learning_rate, device=device) if on_gpu else settings.learning_rate
+    optimiser = torch.optim.SGD(
+        module.parameters(),
+        lr=rate,  # on a GPU in its memory, where a captured step reads it
+        momentum=settings.momentum,
+        nesterov=settings.nesterov and settings.momentum > 0,
+        weight_decay=settings.weight_decay,
+        fused=on_gpu,
+    )
+    if on_gpu and settings.momentum > 0:
+        # The fused kernel wants momentum for every parameter. From zeros it begins as from nothing.
+        for parameter in module.parameters():
+            optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimiser
+
+
+def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    group = optimiser.param_groups[0]
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
+
+
+def _plain_step(
+    module: nn.Module, loss: Loss, settings: TrainingSettings, optimiser: torch.optim.SGD, device: torch.device
+) -> Step:
+    lower = settings.lower_precision(device)
+
+    def step(batch: Batch) -> Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, torch.bfloat16, enabled=lower):
+            value = loss(batch)
+        value.backward()
+        if settings.clip is not None:
+            reached = [parameter for parameter in module.parameters() if parameter.grad is not None]
+            nn.utils.clip_grad_norm_(reached, settings.clip)
+        optimiser.step()
+        return value.detach()
+
+    return step
+
+
+def _batches(
+    split: Split, noise: Noise | None, settings: TrainingSettings, seed: int, purpose: Purpose, epoch: int
+) -> Iterator[Batch]:
+    """The batches of one epoch: shuffled, augmented, with the random numbers that the loss asks for."""
+    random, for_noise = (generator(seed, *purpose, use, epoch, device=split.device) for use in ("batches", "noise"))
+    augmented = batches(
+        split, settings.batch_size, generator=random, crop=settings.crop, flip=settings.flip, cutout=settings.cutout
+    )
+    for step, (images, labels) in enumerate(augmented):
+        drawn = None if noise is None else noise(epoch, len(labels), for_noise)
+        yield Batch(images, labels, epoch, step, drawn)
 
 
 def place(module: nn.Module, split: Split, *, channels_last: bool | None = None) -> None:
@@ -205,21 +219,15 @@ def place(module: nn.Module, split: Split, *, channels_last: bool | None = None)
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def _reached(module: nn.Module) -> Iterator[nn.Parameter]:
-    return (parameter for parameter in module.parameters() if parameter.grad is not None)
-
-
-def _check_finite(
-    losses: Tensor, module: nn.Module, purpose: tuple[str | int, ...], epoch: int, checkpoint: Path | None
-) -> None:
+def _check_finite(losses: Tensor, module: nn.Module, purpose: Purpose, epoch: int, checkpoint: Path | None) -> None:
     bad = (~losses.isfinite()).nonzero()
     # The last step's update is not seen by any loss of this epoch: look at the weights too.
     weights = torch.stack([parameter.detach().sum() for parameter in module.parameters()])
     if len(bad) == 0 and bool(weights.isfinite().all()):
         return
     step = int(bad[0]) if len(bad) else len(losses) - 1
-    kept = " (the last good state is kept)" if checkpoint is not None and checkpoint.exists() else ""
+    saved = " (the last good state is kept)" if checkpoint is not None and checkpoint.exists() else ""
     raise DivergedError(
         f"training {' '.join(str(part) for part in purpose)}: the loss is not a number at epoch {epoch + 1}, "
-        f"step {step + 1}{kept}: lower the learning rate or set clip"
+        f"step {step + 1}{saved}: lower the learning rate or set clip"
     )
