@@ -159,3 +159,13 @@ def test_sanity_checks_find_attacks_that_do_not_work():
         assert passed[place] is False
         assert sum(passed) >= 3 - (name == "FGSM")
     assert sanity_checks(0.0, dict.fromkeys(names, 0.0))[3].passed
+
+
+def test_wrong_types_are_told_what_was_expected(noise):
+    ensemble = ensemble_of(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)))
+    with pytest.raises(NesbsError, match=r"^ensemble must be an Ensemble, .*, found 'demo'$"):
+        nesbs.attack_then_defend("demo", "fgsm", noise.test)
+    with pytest.raises(NesbsError, match=r"^data must be a Split such as data.test, or a Dataset, found a Tensor$"):
+        nesbs.attack_then_defend(ensemble, "fgsm", noise.test.pixels())
+    with pytest.raises(NesbsError, match=r"^attack must be a name or an attack such as .*, found 0.01$"):
+        nesbs.attack_then_defend(ensemble, 0.01, noise.test)

@@ -124,3 +124,9 @@ def test_the_same_generator_draws_the_same(make):
     one, two = (space.sample(20, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert one == two
     assert one != space.sample(20, generator=torch.Generator().manual_seed(6))
+
+
+@pytest.mark.parametrize("make", SPACES)
+def test_a_text_is_no_architecture(make):
+    with pytest.raises(NesbsError, match=r"^architecture must be an Architecture, .*, found 'resnet'$"):
+        make().network("resnet")

@@ -246,3 +246,15 @@ def test_a_dense_group_uses_each_operation_but_none_once(space):
             if space.name == "nasbench201":
                 sources = len(edges[0])
                 assert sorted(used) == sorted([op for op in space.operations if op != "none"] * sources)
+
+
+def test_wrong_types_are_told_what_was_expected(noise):
+    with pytest.raises(NesbsError, match=r"^split must be a Split such as data.search_train, found a Dataset$"):
+        train_supernet(toy_edges(), noise)
+    with pytest.raises(NesbsError, match=r"^space must be a Space such as nasbench201\(\), found 'nasbench201'$"):
+        train_supernet("nasbench201", noise.search_train)
+    supernet = build_supernet(toy_edges(), noise.search_train, SupernetSettings(), seed=0)
+    with pytest.raises(NesbsError, match=r"^architecture must be an Architecture, which space.parse .*, found 'none'$"):
+        supernet(noise.search_train.pixels(slice(0, 2)), "none")
+    with pytest.raises(NesbsError, match=r"^split must be a Split such as data.search_valid, found a Dataset$"):
+        Estimator(supernet, noise)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -23,9 +23,10 @@ from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
 from nesbs.data import Dataset, Split
 from nesbs.ensemble import Ensemble
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError, did_you_mean, expect
 
 
+@runtime_checkable
 class Attack(Protocol):
     """What changes images against a network; any object with these two will do."""
 
@@ -137,6 +138,7 @@ def get_attack(attack: str | Attack) -> Attack:
     40
     """
     if not isinstance(attack, str):
+        expect(attack, Attack, "attack must be a name or an attack such as Pgd(epsilon=0.02)")
         return attack
     if attack not in ATTACKS:
         raise NesbsError(f"unknown attack {attack}: {did_you_mean(attack, ATTACKS)}")
@@ -166,7 +168,10 @@ def attack_then_defend(
     >>> result.attack <= max(result.clean.members), len(result.rounds), len(result.transfer[0])
     (True, 2, 2)
     """
-    chosen, split = get_attack(attack), data.test if isinstance(data, Dataset) else data
+    chosen = get_attack(attack)
+    expect(ensemble, Ensemble, "ensemble must be an Ensemble, which train_ensemble returns")
+    expect(data, (Split, Dataset), "data must be a Split such as data.test, or a Dataset")
+    split = data.test if isinstance(data, Dataset) else data
     clean = clean_accuracy(ensemble, split, batch_size=batch_size)
     rounds = []
     for source in sources(ensemble):

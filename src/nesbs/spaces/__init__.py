@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.settings import Settings
-from nesbs.spaces.architecture import Architecture, Variable, duplicates
+from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Variable, duplicates
 from nesbs.spaces.choice_cell import ChoiceCell
 from nesbs.spaces.darts import darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
@@ -64,6 +64,7 @@ class SpaceSettings(Settings):
 
 
 __all__ = [
+    "ARCHITECTURE",
     "SPACES",
     "Architecture",
     "ChoiceCell",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+ARCHITECTURE = "architecture must be an Architecture, which space.parse makes of a text"  # where it is none
 Node = tuple[tuple[str, int], ...]  # (operation, source) of every edge that ends in the node
 Cell = tuple[Node, ...]  # intermediate nodes in order; sources count the cell's inputs first
 

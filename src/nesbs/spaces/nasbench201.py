@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nesbs.errors import NesbsError, did_you_mean
-from nesbs.spaces.architecture import Architecture, Cell, Variable, live
+from nesbs.errors import NesbsError, did_you_mean, expect
+from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
 from nesbs.spaces.choice_cell import ChoiceCell, Edges
 from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
 from nesbs.spaces.shared_state import SharedState
@@ -99,6 +99,7 @@ class EdgeSpace(Space):
         auxiliary: bool = False,
     ) -> Member:
         """The benchmark's network of one architecture (16 channels and 5 cells a stage by default)."""
+        expect(architecture, Architecture, ARCHITECTURE)
         if stem != "cifar" or auxiliary:
             raise NesbsError(
                 f"space {self.name} has no ImageNet stem and no auxiliary tower: set members.stem=cifar, "

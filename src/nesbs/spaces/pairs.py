@@ -15,8 +15,8 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from nesbs.errors import NesbsError, did_you_mean
-from nesbs.spaces.architecture import Architecture, Cell, Variable, live
+from nesbs.errors import NesbsError, did_you_mean, expect
+from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
 from nesbs.spaces.operations import Norm, Normalise, Partial, member_norm, operation
 from nesbs.spaces.outside_cells import AGAIN, KINDS, read_edges
 from nesbs.spaces.pair_blocks import AuxiliaryTower, Design, ImageNetStem, PairCell, Plan
@@ -185,6 +185,7 @@ class PairSpace(Space):
         auxiliary: bool = False,
     ) -> Member:
         """The evaluation network of one architecture."""
+        expect(architecture, Architecture, ARCHITECTURE)
         cells, channels = cells or self.member_size[0], channels or self.member_size[1]
         design = Design(classes, in_channels, channels, cells, stem, auxiliary)
         plans = [_plan(*kind) for kind in zip(self.paths(architecture), self.leaving(architecture), strict=True)]

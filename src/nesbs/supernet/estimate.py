@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nesbs.data import Split
+from nesbs.errors import expect
 from nesbs.spaces import Architecture
 from nesbs.supernet.fused_network import fits, fused_network
 from nesbs.supernet.train import Supernet
@@ -26,6 +27,8 @@ class Estimator:
     """
 
     def __init__(self, supernet: Supernet, split: Split, *, batch_size: int = BATCH_SIZE) -> None:
+        expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
+        expect(split, Split, "split must be a Split such as data.search_valid")
         self.supernet = supernet
         self.split = split
         self._order = content_order(split)

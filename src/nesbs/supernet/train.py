@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 
 from nesbs import rng
 from nesbs.data import Split, steps_per_epoch
-from nesbs.errors import NesbsError
-from nesbs.spaces import Architecture, PathNetwork, Space
+from nesbs.errors import NesbsError, expect
+from nesbs.settings import checked_keywords
+from nesbs.spaces import ARCHITECTURE, Architecture, PathNetwork, Space
 from nesbs.supernet.draw_paths import Group, Paths, count_updates, draw_groups
 from nesbs.supernet.fused_network import fits
 from nesbs.supernet.fused_step import FusedStep
@@ -38,6 +40,9 @@ class SupernetSettings(TrainingSettings):
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
 
 
+DEFAULT = SupernetSettings()
+
+
 class Supernet(nn.Module):
     """A network whose weights are shared by all of a space: `supernet(images, architecture)`."""
 
@@ -52,6 +57,7 @@ class Supernet(nn.Module):
 
     def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
         """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
+        expect(architecture, Architecture, ARCHITECTURE)
         logits: Tensor = self.network(images, architecture)
         return logits
 
@@ -96,6 +102,7 @@ def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, se
     return supernet
 
 
+@checked_keywords
 def train_supernet(
     space: Space,
     split: Split,
@@ -103,11 +110,31 @@ def train_supernet(
     seed: int = 0,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
-    **settings: object,
+    epochs: int = DEFAULT.epochs,
+    batch_size: int = DEFAULT.batch_size,
+    learning_rate: float = DEFAULT.learning_rate,
+    schedule: Literal["cosine", "linear"] = DEFAULT.schedule,
+    warm_up: int = DEFAULT.warm_up,
+    momentum: float = DEFAULT.momentum,
+    nesterov: bool = DEFAULT.nesterov,
+    weight_decay: float = DEFAULT.weight_decay,
+    clip: float | None = DEFAULT.clip,
+    crop: int = DEFAULT.crop,
+    flip: bool = DEFAULT.flip,
+    cutout: int = DEFAULT.cutout,
+    precision: Literal["auto", "float32", "bfloat16"] = DEFAULT.precision,
+    cells: int | None = DEFAULT.cells,
+    channels: int | None = DEFAULT.channels,
+    partial: int = DEFAULT.partial,
+    affine: bool = DEFAULT.affine,
+    record: bool = DEFAULT.record,
+    paths: Paths = DEFAULT.paths,
+    skip_dead: bool = DEFAULT.skip_dead,
 ) -> Supernet:
     """Train a supernet, one uniformly drawn architecture a step (Algorithm 1, line 2).
 
-    `settings` are those of the recipe's section `supernet`: `epochs`, `cells`, `channels`, …
+    The keywords from `epochs` on are the settings of the recipe's section `supernet` (`SupernetSettings`). `on_epoch`
+    is told of every finished epoch; with a `checkpoint` path training resumes from the last of them.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -116,12 +143,14 @@ def train_supernet(
     >>> supernet(data.test.pixels(slice(0, 8)), next(iter(toy_edges()))).shape
     torch.Size([8, 10])
     """
-    chosen = SupernetSettings.of(settings)
-    supernet = build_supernet(space, split, chosen, seed=seed)
-    paths = draw_epochs(space, split, chosen, seed=seed)
-    trained = supernet_training(supernet, split, chosen, paths, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
-    [supernet.losses] = side_by_side([trained])
-    supernet.updates = count_updates(space, [path for epoch in paths for group in epoch for path in group])
+    settings = SupernetSettings.from_arguments(locals())
+    expect(space, Space, "space must be a Space such as nasbench201()")
+    expect(split, Split, "split must be a Split such as data.search_train")
+    supernet = build_supernet(space, split, settings, seed=seed)
+    drawn = draw_epochs(space, split, settings, seed=seed)
+    steps = supernet_training(supernet, split, settings, drawn, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
+    [supernet.losses] = side_by_side([steps])
+    supernet.updates = count_updates(space, [path for epoch in drawn for group in epoch for path in group])
     return supernet
 
 
