@@ -95,7 +95,7 @@ def test_only_long_trainings_on_a_gpu_are_compiled(noise):
     assert not MemberSettings(epochs=100, batch_size=2, compile=True).compiles(noise.train)
 
 
-@pytest.mark.parametrize(("space", "where"), [(toy_edges(), "network"), (toy_pairs(), "pair_network")])
+@pytest.mark.parametrize(("space", "where"), [(toy_edges(), "choice_cell"), (toy_pairs(), "pair_blocks")])
 def test_a_compiled_cell_is_used_in_training_alone(space, where, noise, monkeypatch):
     small = MemberSettings.of({**SMALL, "cells": 3})
     member = build_member(space, list(space)[-1], noise.train, small, seed=0, name=0)
