@@ -16,6 +16,7 @@ from torch import Tensor
 from nesbs.errors import NesbsError
 
 Combine = Literal["probabilities", "logits"]  # what an ensemble averages
+BINS = 15  # of the calibration error, as in Guo et al. (2017)
 EDGE = 1e-6  # a confidence so near above the edge of a bin is at it: float32 predictions are no finer
 
 
@@ -100,7 +101,7 @@ def brier(log_probs: Tensor, labels: Tensor) -> Tensor:
     return (probs - one_hot).square().sum(-1).mean(-1)
 
 
-def ece(log_probs: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
+def ece(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> Tensor:
     """Expected calibration error: mean gap of confidence and accuracy over equal-width bins of confidence.
 
     Bin i of n is (i/n, (i+1)/n], as in Guo et al. (2017): a confidence at an edge counts below it, and one of 1
@@ -113,7 +114,7 @@ def ece(log_probs: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
     return (held * gap[..., None]).sum(-2).abs().sum(-1) / gap.shape[-1]
 
 
-def reliability(log_probs: Tensor, labels: Tensor, bins: int = 15) -> tuple[Tensor, Tensor, Tensor]:
+def reliability(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> tuple[Tensor, Tensor, Tensor]:
     """What the ECE sums, bin by bin: number of images, mean confidence and accuracy, (…, bins) each.
 
     The bins are those of `ece`; an empty one has confidence and accuracy NaN.

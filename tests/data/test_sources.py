@@ -40,7 +40,7 @@ def test_the_search_split_is_70_30_disjoint_and_fixed():
     assert len(one.search_train) == 4200
     assert torch.equal(one.search_valid.images, two.search_valid.images)
     assert not torch.equal(one.search_valid.images, other.search_valid.images)
-    train, valid = one._parts
+    train, valid = one._search_split
     assert sorted([*train.tolist(), *valid.tolist()]) == list(range(6000))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -12,45 +13,55 @@ from nesbs.data.folder import load_folder, load_imagenet
 from nesbs.data.imagenet16 import load_imagenet16
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.split import Dataset, Split, stratified
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError, did_you_mean, expect
+from nesbs.settings import checked_keywords
 
-FASHION_CLASSES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
-)
-
+_FASHION = "T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
+FASHION_CLASSES = tuple(_FASHION.split(", "))
+DEFAULT = DataSettings()
 CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
-def load_dataset(name: str | Path = "fashion-mini", *, root: str | Path | None = None, **settings: object) -> Dataset:
+@checked_keywords
+def load_dataset(
+    name: str | Path = DEFAULT.name,
+    *,
+    root: str | Path | None = DEFAULT.root,
+    size: int | None = DEFAULT.size,
+    resize: Literal["crop", "stretch", "pad"] = DEFAULT.resize,
+    valid_fraction: float = DEFAULT.valid_fraction,
+    split_seed: int = DEFAULT.split_seed,
+    train_limit: int | None = DEFAULT.train_limit,
+    test_limit: int | None = DEFAULT.test_limit,
+    stream: Literal["auto", "always", "never"] = DEFAULT.stream,
+    memory_limit: float = DEFAULT.memory_limit,
+    workers: int | None = DEFAULT.workers,
+    random_crop: bool | None = DEFAULT.random_crop,
+    broken_limit: int = DEFAULT.broken_limit,
+) -> Dataset:
     """Load a data set by name, from a folder of images or from an `.npz` file.
 
-    `root` is the parent of a named data set's own folder (of `cifar-10-batches-bin` and the like). The
-    other settings are those of the recipe's section `data`: `size`, `resize`, `valid_fraction`, `split_seed`,
-    `train_limit`, `test_limit`, `stream`, `memory_limit`, `workers`, `random_crop`, `broken_limit`.
+    `root` is the parent of a named data set's own folder (of `cifar-10-batches-bin` and the like). All settings are
+    those of the recipe's section `data` (`DataSettings`).
 
     >>> data = load_dataset("fashion-mini")
     >>> data.train.images.shape, len(data.search_train), len(data.search_valid)
     (torch.Size([6000, 1, 28, 28]), 4200, 1800)
     """
-    chosen = DataSettings.of({"name": str(name), "root": None if root is None else str(root), **settings})
-    train, test, broken = _load(chosen)
-    if chosen.size is not None:
-        train, test = _resize(train, chosen.size), _resize(test, chosen.size)
-    if chosen.train_limit:
-        train = _limit(train, chosen.train_limit)
-    if chosen.test_limit:
-        test = _limit(test, chosen.test_limit)
-    short = chosen.name if chosen.name in DATASETS else Path(chosen.name).name
-    return Dataset(short, train, test, chosen.valid_fraction, chosen.split_seed, broken)
+    arguments = locals()
+    expect(name, (str, Path), "name must be the name of a data set, a folder or an .npz file")
+    expect(root, (str, Path, type(None)), "root must be a folder")
+    paths = {"name": str(name), "root": None if root is None else str(root)}
+    settings = DataSettings.from_arguments({**arguments, **paths})
+    train, test, broken = _load(settings)
+    if settings.size is not None:
+        train, test = _resize(train, settings.size), _resize(test, settings.size)
+    if settings.train_limit:
+        train = _limit(train, settings.train_limit)
+    if settings.test_limit:
+        test = _limit(test, settings.test_limit)
+    short = settings.name if settings.name in DATASETS else Path(settings.name).name
+    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken)
 
 
 def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:

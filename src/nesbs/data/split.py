@@ -8,9 +8,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from nesbs.data.settings import DataSettings
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError
 from nesbs.rng import generator
+
+DEFAULT = DataSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +114,8 @@ class Dataset:
     name: str
     train: Split
     test: Split
-    valid_fraction: float = 0.3  # paper, app. B.2
-    split_seed: int = 0
+    valid_fraction: float = DEFAULT.valid_fraction
+    split_seed: int = DEFAULT.split_seed
     broken: tuple[str, ...] = ()  # images that were left out: file and reason
 
     @cached_property

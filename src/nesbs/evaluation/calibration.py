@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import scipy  # its parts are loaded when they are first used
 import torch
 from torch import Tensor
 
@@ -18,7 +19,6 @@ from nesbs import metrics, rng
 from nesbs.errors import NesbsError
 
 COLDEST, HOTTEST = 0.01, 100.0  # where every answer is right, or worse than chance, there is no finite optimum
-STEPS = 100  # of Newton's method; it takes about six
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def scale(log_probs: Tensor, temperature: float) -> Tensor:
 def fit_temperature(log_probs: Tensor, labels: Tensor) -> float:
     """The temperature with the lowest NLL, from log-probabilities or logits (images, classes) and labels (images,).
 
-    The NLL is convex in 1/T. Newton's method in 1/T, with bisection where a step would leave the bracket; the
-    answer lies between `COLDEST` and `HOTTEST`. Predictions that no temperature changes have temperature 1.
+    The NLL is convex in 1/T, so its derivative has one root there. The answer lies between `COLDEST` and `HOTTEST`;
+    predictions that no temperature changes have temperature 1.
 
     >>> round(fit_temperature(torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1])), 6)  # 2/T = log 3
     1.820478
@@ -69,30 +69,21 @@ def fit_temperature(log_probs: Tensor, labels: Tensor) -> float:
         return 1.0
     of_label = values.gather(-1, labels[:, None])[:, 0].mean()
 
-    def derivatives(inverse: float) -> tuple[float, float]:
-        probs = (inverse * values).softmax(-1)
-        mean = (probs * values).sum(-1)
-        spread = (probs * values.square()).sum(-1) - mean.square()
-        return float(mean.mean() - of_label), float(spread.mean())
+    def slope(inverse: float) -> float:
+        """The derivative of the NLL in 1/T, which rises with it."""
+        mean = ((inverse * values).softmax(-1) * values).sum(-1)
+        return float(mean.mean() - of_label)
 
     low, high = 1 / HOTTEST, 1 / COLDEST
-    if derivatives(low)[0] >= 0:
+    if slope(low) >= 0:
         return HOTTEST
-    if derivatives(high)[0] <= 0:
+    if slope(high) <= 0:
         return COLDEST
-    inverse = 1.0
-    for _ in range(STEPS):
-        slope, curvature = derivatives(inverse)
-        low, high = (inverse, high) if slope < 0 else (low, inverse)
-        step = inverse - slope / curvature if curvature > 0 else low
-        if abs(step - inverse) <= 1e-13 * inverse:
-            break
-        inverse = step if low < step < high else (low * high) ** 0.5
-    return 1 / inverse
+    return 1 / float(scipy.optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-14))
 
 
 def calibrate(
-    held_out: Tensor, held_out_labels: Tensor, test: Tensor, test_labels: Tensor, *, bins: int = 15
+    held_out: Tensor, held_out_labels: Tensor, test: Tensor, test_labels: Tensor, *, bins: int = metrics.BINS
 ) -> Calibration:
     """Fit on held-out predictions (images, classes), measure on the test predictions (test images, classes).
 
@@ -105,7 +96,7 @@ def calibrate(
     return Calibration((temperature,), _quality(test, test_labels, bins), _quality(after, test_labels, bins))
 
 
-def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = 15, seed: int = 0) -> Calibration:
+def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS, seed: int = 0) -> Calibration:
     """Scale each half of the test predictions (images, classes) with the temperature fitted on the other half.
 
     Measured over all images together, so that the ECE of before and after is that of as many images as elsewhere;

@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike
 
 from nesbs.errors import NesbsError
 
+LEVEL = 0.95  # of intervals
+RESAMPLES = 1000  # of a bootstrap
 FEWEST = 3  # seeds from which on a difference is judged
 
 
@@ -65,7 +67,9 @@ def summarise(values: Sequence[float]) -> Summary:
     return Summary(fmean(values), None if len(values) < 2 else stdev(values) / math.sqrt(len(values)))
 
 
-def over_images(values: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> list[Difference]:
+def over_images(
+    values: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
+) -> list[Difference]:
     """The mean of each column of (images, columns) with its percentile bootstrap interval over the images.
 
     For a paired difference give the differences image by image. The same seed draws the same images.
@@ -83,7 +87,7 @@ def over_images(values: ArrayLike, *, level: float = 0.95, resamples: int = 1000
     return [Difference(*map(float, column)) for column in zip(table.mean(0), low, high, strict=True)]
 
 
-def paired(values: Sequence[float], reference: Sequence[float], *, level: float = 0.95) -> Difference:
+def paired(values: Sequence[float], reference: Sequence[float], *, level: float = LEVEL) -> Difference:
     """The mean difference of two methods over the same seeds with its t interval.
 
     >>> found = paired([1.0, 2.0, 4.0], [0.0, 0.0, 0.0])

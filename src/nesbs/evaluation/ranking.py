@@ -19,6 +19,7 @@ import scipy  # its parts are loaded when they are first used
 
 from nesbs.errors import NesbsError
 
+SHARE = 0.3  # of all architectures: the k of Agreement-k (paper)
 MOST = 500  # ensembles of one size that are looked at
 Measure = Callable[[np.ndarray, np.ndarray], float]
 
@@ -43,7 +44,7 @@ def pearson(estimated: np.ndarray, true: np.ndarray) -> float:
     return round(float(one @ two) / scale, 12) if scale > 0 else 0.0
 
 
-def top_agreement(estimated: np.ndarray, true: np.ndarray, share: float = 0.3) -> float:
+def top_agreement(estimated: np.ndarray, true: np.ndarray, share: float = SHARE) -> float:
     """Agreement-k: of the best k by estimate, the share that are among the best k in truth; k is a share of all.
 
     Ties are broken by place. Chance gives about `share`.
@@ -147,7 +148,7 @@ class Ranking:
         return asdict(self)
 
 
-def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], *, share: float = 0.3) -> Ranking:
+def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], *, share: float = SHARE) -> Ranking:
     """Compare estimated and true losses (ensembles,) of ensembles with these members."""
     for what, values in (("estimated", estimated), ("true", true)):
         if not np.isfinite(values).all():

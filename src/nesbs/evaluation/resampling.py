@@ -7,10 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nesbs.evaluation.comparing import Difference, over_images
-
-LEVEL = 0.95
-RESAMPLES = 1000
+from nesbs.evaluation.comparing import LEVEL, RESAMPLES, Difference, over_images
 
 
 def intervals(log_probs: Tensor, labels: Tensor) -> dict[str, Any]:
@@ -35,7 +32,7 @@ def intervals(log_probs: Tensor, labels: Tensor) -> dict[str, Any]:
     for measure, values in of_images.items():
         member = int(values[1:].mean(-1).argmin())
         columns = torch.cat([values, (values[1 + member] - values[0])[None]]).T.cpu().numpy()
-        *own[measure], gain = over_images(columns, level=LEVEL, resamples=RESAMPLES)
+        *own[measure], gain = over_images(columns)
         best[measure] = {"member": member + 1, "gain": gain.mean, "low": gain.low, "high": gain.high}
     networks = range(len(log_probs))
     rows = [{measure: [found[k].low, found[k].high] for measure, found in own.items()} for k in networks]

@@ -12,8 +12,11 @@ from torch import Tensor
 from nesbs import metrics
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect
 from nesbs.evaluation.settings import EvaluationSettings
+from nesbs.settings import checked_keywords
+
+DEFAULT = EvaluationSettings()
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def lowest(members: Iterable[Any]) -> dict[str, Any]:
     return {name: min((v for v in column if v is not None), default=None) for name, column in values.items()}
 
 
-def score_log_probs(log_probs: Tensor, labels: Tensor, *, bins: int = 15) -> list[MemberScores]:
+def score_log_probs(log_probs: Tensor, labels: Tensor, *, bins: int = metrics.BINS) -> list[MemberScores]:
     """Measures of each network from log-probabilities (networks, images, classes) and labels (images,).
 
     >>> import torch
@@ -106,7 +109,7 @@ def score_log_probs(log_probs: Tensor, labels: Tensor, *, bins: int = 15) -> lis
     return [MemberScores(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
-def score_logits(logits: Tensor, combined: Tensor, labels: Tensor, *, bins: int = 15) -> Scores:
+def score_logits(logits: Tensor, combined: Tensor, labels: Tensor, *, bins: int = metrics.BINS) -> Scores:
     """Measures from members' logits (members, images, classes) and the ensemble's log-probabilities (images, classes).
 
     >>> import torch
@@ -127,10 +130,14 @@ def score_logits(logits: Tensor, combined: Tensor, labels: Tensor, *, bins: int 
     )
 
 
-def evaluate(ensemble: Ensemble, split: Split, **settings: object) -> Scores:
+@checked_keywords
+def evaluate(
+    ensemble: Ensemble, split: Split, *, batch_size: int = DEFAULT.batch_size, bins: int = DEFAULT.bins
+) -> Scores:
     """Measure an ensemble on a split (usually `data.test`).
 
-    `settings` are those of the recipe's section `evaluation`: `batch_size`, `bins`.
+    Of the recipe's section `evaluation` (`EvaluationSettings`) these are the settings that matter here: how many
+    images are predicted at once, and the bins of the calibration error.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.ensemble import train_ensemble
@@ -140,12 +147,16 @@ def evaluate(ensemble: Ensemble, split: Split, **settings: object) -> Scores:
     >>> 0 <= evaluate(ensemble, data.test).error <= 1
     True
     """
-    chosen = EvaluationSettings.of(settings)
-    predicted = predictions(ensemble, split, batch_size=chosen.batch_size)
-    return score_logits(*predicted, split.labels, bins=chosen.bins)
+    settings = EvaluationSettings.from_arguments(locals())
+    expect(ensemble, Ensemble, "ensemble must be an Ensemble, which train_ensemble returns")
+    expect(split, Split, "split must be a Split such as data.test")
+    predicted = predictions(ensemble, split, batch_size=settings.batch_size)
+    return score_logits(*predicted, split.labels, bins=settings.bins)
 
 
-def predictions(ensemble: Ensemble, split: Split, *, batch_size: int = 500, **change: Any) -> tuple[Tensor, Tensor]:
+def predictions(
+    ensemble: Ensemble, split: Split, *, batch_size: int = DEFAULT.batch_size, **change: Any
+) -> tuple[Tensor, Tensor]:
     """Members' logits (members, images, classes) and the ensemble's log-probabilities (images, classes), in float64.
 
     In float64 the log-probability of a finite logit is finite: the measures of real networks are numbers, however

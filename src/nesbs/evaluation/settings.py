@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from nesbs.data import DataSettings
+from nesbs.ensemble.members import BATCH_SIZE
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, check_names
+from nesbs.metrics import BINS
 from nesbs.settings import Settings
 
 
@@ -18,8 +20,8 @@ class EvaluationSettings(Settings):
     images: Literal["test", "search_valid"] = Field(
         "test", description="measure on the test images, or on those that members.images=search_train leaves unseen"
     )
-    batch_size: int = Field(500, ge=1)
-    bins: int = Field(15, ge=1, description="of the calibration error")
+    batch_size: int = Field(BATCH_SIZE, ge=1)
+    bins: int = Field(BINS, ge=1, description="of the calibration error")
     uniform: bool = Field(False, description="also train and measure a uniform-random ensemble of the same size")
     human: str | None = Field(
         None, description="an .npy or .npz file of people's labels, (test images, classes), such as CIFAR-10H"

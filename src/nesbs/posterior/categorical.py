@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from nesbs.errors import NesbsError
+from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space, get_space
+
+DEFAULT = PosteriorSettings()
 
 
 class Posterior:
@@ -21,7 +24,7 @@ class Posterior:
     `temperature` is the paper's τ: it divides the logits, so a larger one flattens the posterior.
     """
 
-    def __init__(self, space: Space, logits: Tensor | None = None, *, temperature: float = 1.0) -> None:
+    def __init__(self, space: Space, logits: Tensor | None = None, *, temperature: float = DEFAULT.temperature) -> None:
         self.space = space
         widths = torch.tensor([len(variable.choices) for variable in space.variables])
         self._real = torch.arange(int(widths.max())) < widths[:, None]  # (variables, choices)

@@ -66,7 +66,9 @@ def leave_one_out(log_likelihood: LogLikelihood, count: int) -> Surrogate:
     return surrogate
 
 
-def straight_through(relaxed: RelaxedLogLikelihood, gumbel_temperature: float = 1.0) -> Surrogate:
+def straight_through(
+    relaxed: RelaxedLogLikelihood, gumbel_temperature: float = DEFAULT.gumbel_temperature
+) -> Surrogate:
     """Straight-through Gumbel-Softmax: one sampled architecture forward, the softmax's gradient backward.
 
     Every variable is sampled so; a space with pairs of inputs multiplies an edge's operation by the pairs

@@ -20,6 +20,7 @@ from nesbs import files, metrics, rng
 from nesbs.ensemble import Ensemble, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
+from nesbs.evaluation.ranking import SHARE
 from nesbs.posterior import reference_ranks
 from nesbs.runs.members import by_content, trained_members
 from nesbs.runs.run import Run
@@ -38,7 +39,7 @@ class QualitySettings(Settings):
     candidates: int = Field(50, ge=4, description="drawn uniformly, from which those of diverse estimates are taken")
     epochs: int | None = Field(None, ge=1, description="of their training; by default a quarter of the recipe's")
     sizes: tuple[int, ...] | None = Field(None, min_length=1, description="of ensembles; by default 1, 3, 5, 7")
-    share: float = Field(0.3, gt=0, le=1, description="k of Agreement-k, as a share of all; paper: 0.3")
+    share: float = Field(SHARE, gt=0, le=1, description="k of Agreement-k, as a share of all; paper: 0.3")
     table: str | None = Field(None, description="a CSV file with the column `architecture` and true accuracies")
     column: str | None = Field(None, description="the table's column of accuracies in per cent")
 
