@@ -34,6 +34,18 @@ def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     raise NesbsError(f"{what}, found {repr(value) if plain else f'{_article(name)} {name}'}")
 
 
+def expect_all(values: object, kind: type, what: str) -> None:
+    """Raise a `NesbsError` unless `values` is a list or tuple of nothing but `kind`.
+
+    >>> expect_all([1, "two"], int, "widths must be a list of whole numbers")
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: widths must be a list of whole numbers, found 'two'
+    """
+    for value in values if isinstance(values, list | tuple) else [values]:
+        expect(value, kind, what)
+    expect(values, (list, tuple), what)
+
+
 def _article(noun: str) -> str:
     return "an" if noun[0].lower() in "aeiou" else "a"
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.ensemble.settings import EnsembleSettings, MemberSettings
-from nesbs.errors import NesbsError, expect
+from nesbs.errors import NesbsError, expect, expect_all
 from nesbs.metrics import Combine
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
@@ -31,8 +31,7 @@ class Ensemble(nn.Module):
         super().__init__()
         if not members:
             raise NesbsError("an ensemble needs at least one member")
-        for member in members:
-            expect(member, nn.Module, "a member must be a network such as space.network(architecture, classes=10)")
+        expect_all(members, nn.Module, "members must be a list of networks such as space.network returns")
         EnsembleSettings.of({"combine": combine})
         self.members = nn.ModuleList(members)
         self.combine = combine
@@ -225,9 +224,7 @@ def train_ensemble(
     EnsembleSettings.of({"combine": combine})
     expect(space, Space, "space must be a Space such as nasbench201()")
     expect(split, Split, "split must be a Split such as data.train")
-    expect(architectures, (list, tuple), "architectures must be a list of them such as choice.architectures")
-    for architecture in architectures:
-        expect(architecture, Architecture, "an architecture is no text: read one with space.parse")
+    expect_all(architectures, Architecture, "architectures must be a list of Architecture (space.parse reads one)")
     members = [
         build_member(space, architecture, split, settings, seed=seed, name=index)
         for index, architecture in enumerate(architectures)

@@ -9,7 +9,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect, expect_all
 from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space, get_space
 
@@ -25,6 +25,7 @@ class Posterior:
     """
 
     def __init__(self, space: Space, logits: Tensor | None = None, *, temperature: float = DEFAULT.temperature) -> None:
+        expect(space, Space, "space must be a Space such as nasbench201()")
         self.space = space
         widths = torch.tensor([len(variable.choices) for variable in space.variables])
         self._real = torch.arange(int(widths.max())) < widths[:, None]  # (variables, choices)
@@ -55,6 +56,9 @@ class Posterior:
         """
         if isinstance(architecture, Architecture):
             return self.log_prob([architecture])[0]
+        expect_all(
+            architecture, Architecture, "log_prob takes an Architecture or a list of them; space.parse reads one"
+        )
         index = self.space.encode_all(architecture)  # −1: plays no part
         # (architectures, variables): of every variable the choice that was made
         rows = self.log_probabilities().expand(len(index), -1, -1)
@@ -68,6 +72,7 @@ class Posterior:
         >>> len(Posterior(nasbench201()).sample(5, generator=torch.Generator().manual_seed(0)))
         5
         """
+        expect(count, int, "count must be a whole number of architectures")
         probabilities = self.log_probabilities().detach().exp()
         drawn = torch.multinomial(probabilities, count, replacement=True, generator=generator)
         return [self.space.architecture(row) for row in drawn.T.tolist()]
