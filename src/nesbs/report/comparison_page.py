@@ -16,9 +16,8 @@ from nesbs.report import diagrams, words
 from nesbs.report.comparison import comparison_notes, comparison_table, images_table
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves
 from nesbs.report.glossary import glossary
-from nesbs.report.method import method
 from nesbs.report.provenance import code
-from nesbs.report.recipe import changes
+from nesbs.report.recipe import changes, papers_method
 from nesbs.report.templates import rendered
 
 TERMS = {"NLL": "NLL", "ECE": "ECE", "ATE %": "ATE", "PPD %": "PPD"}
@@ -50,7 +49,8 @@ def render_comparison_page(records: ComparisonRecords) -> str:
         }
         if curves
         else None,
-        "method": method(recipe) if recipe else None,
+        "method": papers_method(recipe) if recipe else None,
+        "additions": recipe.additions() if recipe else (),
         "changes": changes(recipe) if recipe else [],
         "code": code(about) if about else None,
         "glossary": glossary(recipe.evaluation.bins if recipe else 15, EXPLAINED),

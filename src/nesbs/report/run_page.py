@@ -13,12 +13,11 @@ from nesbs.report.choice_of_delta import choice_of_delta
 from nesbs.report.further_measures import calibration, corruptions, human, not_asked, unseen
 from nesbs.report.glossary import glossary
 from nesbs.report.members import accuracies, disagreed, disagreement, prediction_map
-from nesbs.report.method import method
 from nesbs.report.missing import EVALUATE, SEARCH, TRAIN, interrupted, missing
 from nesbs.report.posterior_tables import posterior_tables
 from nesbs.report.provenance import facts
 from nesbs.report.quality import quality
-from nesbs.report.recipe import changes
+from nesbs.report.recipe import changes, papers_method
 from nesbs.report.scores import error_bars, gains, headline, lowest_values, score_rows
 from nesbs.report.selection import chosen_cells, rounds, used_operations
 from nesbs.report.templates import rendered
@@ -49,7 +48,8 @@ def render(run: RunRecords) -> str:
         **_trained(run, uniform_wanted, fixed),
         "recipe": run.recipe.to_yaml() if run.recipe else None,
         "changes": changes(run.recipe) if run.recipe else [],
-        "method": method(run.recipe) if run.recipe else None,
+        "method": papers_method(run.recipe) if run.recipe else None,
+        "additions": run.recipe.additions() if run.recipe else (),
         "facts": facts(run),
     }
     return rendered("run_page.html", values)
