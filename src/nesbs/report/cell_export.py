@@ -62,7 +62,7 @@ def cells_as_text(space: Space, architecture: Architecture) -> str:
       out = node 2
     """
     inputs = ["input"] if space.inputs == 1 else ["cell k-2", "cell k-1"]
-    parts = []
+    texts = []
     for kind, cell, leaving in zip(
         space.kinds_of(architecture), architecture.cells, space.leaving(architecture), strict=True
     ):
@@ -73,8 +73,8 @@ def cells_as_text(space: Space, architecture: Architecture) -> str:
             terms = [f"{op}({names[source]})" for op, source in node if op != "none"]
             lines.append(f"  node {number} = {' + '.join(terms) or 'nothing'}")
         out = names[-1] if space.inputs == 1 else f"concat({', '.join(map(str, leaving))})"
-        parts.append("\n".join([*lines, f"  out = {out}"]))
-    return "\n\n".join(parts)
+        texts.append("\n".join([*lines, f"  out = {out}"]))
+    return "\n\n".join(texts)
 
 
 def _heading(kind: str) -> str:
@@ -83,7 +83,7 @@ def _heading(kind: str) -> str:
 
 @lru_cache(maxsize=1)
 def _style() -> str:
-    """The page's rules for drawings with its light colours written in: not every viewer knows CSS variables."""
+    """The page's rules for drawings with its light colours written in: some viewers do not read CSS variables."""
     folder = resources.files("nesbs.report")
     page, drawing = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "drawing.css"))
     light = page.split("@media")[0]
@@ -93,4 +93,4 @@ def _style() -> str:
         "svg text.heading { font-size: 18px; font-weight: 600; }\n"
         "svg text.kind { font-size: 15px; font-weight: 600; }\n"
     )
-    return "\n" + re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], drawing) + own
+    return "\n" + re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], drawing) + own

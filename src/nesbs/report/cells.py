@@ -62,10 +62,10 @@ def graphs(space: Space, architecture: Architecture, name: str) -> list[tuple[st
     drawn = []
     kinds, outputs = space.kinds_of(architecture), space.leaving(architecture)
     for kind, cell, alive, out in zip(kinds, architecture.cells, space.live(architecture), outputs, strict=True):
-        said = ", ".join(
+        text = ", ".join(
             f"{source}→{target} {op}" for target, node in enumerate(cell, start=space.inputs) for op, source in node
         )
-        title = f"{name}, {kind}: {said}" if len(kinds) > 1 else f"{name}: {said}"
+        title = f"{name}, {kind}: {text}" if len(kinds) > 1 else f"{name}: {text}"
         drawn.append((kind, _arcs(cell, alive, title) if space.inputs == 1 else _lanes(cell, alive, out, title)))
     return drawn
 
@@ -166,11 +166,11 @@ def _lanes(cell: Cell, alive: Cell, outputs: Sequence[int], title: str) -> ET.El
 
 
 def _edges(root: ET.Element, cell: Cell, alive: Cell, inputs: int, edges: dict[tuple[int, int], Edge]) -> None:
-    """Draw the lines of all edges, known by target and place in its node, then their labels on top."""
+    """Draw the lines of all edges, by target and place in its node, then their labels on top."""
     labels = []
-    for target, (node, kept) in enumerate(zip(cell, alive, strict=True), start=inputs):
+    for target, (node, live) in enumerate(zip(cell, alive, strict=True), start=inputs):
         for place, (op, source) in enumerate(node):
-            edge, dead = edges[target, place], op != "none" and (op, source) not in kept
+            edge, dead = edges[target, place], op != "none" and (op, source) not in live
             width, dash, family = DEAD if dead else STYLES.get(op, OTHER)
             state = "dead" if dead else "none" if op == "none" else "live"
             group = ET.SubElement(root, "g", {"class": state, "data-edge": f"{source}→{target}", "data-operation": op})

@@ -28,12 +28,11 @@ def histogram(title: str, axis: str, groups: Sequence[tuple[str, bool, Sequence[
     `groups` are (name, whether filled, values).
     """
     values = [value for _, _, group in groups for value in group]
-    known = [*values, line] if line is not None else values
-    low, high = charts.with_room(known)
-    marks = ticks(low, high, wanted=10)
-    width = marks[1] - marks[0] if len(marks) > 1 else max(abs(marks[0]), 1.0) / 10
-    first = math.floor(min(known) / width)
-    count = math.floor(max(known) / width) - first + 1
+    drawn = [*values, line] if line is not None else values
+    bounds = ticks(*charts.with_room(drawn), wanted=10)
+    width = bounds[1] - bounds[0] if len(bounds) > 1 else max(abs(bounds[0]), 1.0) / 10
+    first = math.floor(min(drawn) / width)
+    count = math.floor(max(drawn) / width) - first + 1
     first, count = first - max(4 - count, 0), max(count, 4)
     stacks = [0] * count
     for value in values:
@@ -41,8 +40,8 @@ def histogram(title: str, axis: str, groups: Sequence[tuple[str, bool, Sequence[
     tallest = max(stacks)
     root = svg(title, (0, 0, WIDTH, BASE + 58), "chart")
     edges = [(first + k) * width for k in range(count + 1)]
-    shown = ticks(edges[0], edges[-1], wanted=5)
-    place = axes(root, (axis, "networks"), (edges[0], edges[-1]), (0, max(tallest, 2) * 1.15), shown)
+    marks = ticks(edges[0], edges[-1], wanted=5)
+    place = axes(root, (axis, "networks"), (edges[0], edges[-1]), (0, max(tallest, 2) * 1.15), marks)
     height = place(0, 0)[1] - place(0, 1)[1]
     stacked = [0] * count
     x, y = 14.0, BASE + 50.0

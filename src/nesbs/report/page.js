@@ -6,13 +6,13 @@
   // Tables sort by a column: numbers as numbers, what is missing last.
   const value = (cell) => {
     const text = (cell?.dataset.value ?? cell?.textContent ?? "").trim();
-    const found = text.replace(/,/g, "").replace("−", "-").match(/^[-+]?\d+(\.\d+)?(e[-+]?\d+)?/);
-    return { text, number: found ? Number(found[0]) : NaN };
+    const match = text.replace(/,/g, "").replace("−", "-").match(/^[-+]?\d+(\.\d+)?(e[-+]?\d+)?/);
+    return { text, number: match ? Number(match[0]) : NaN };
   };
   const order = (a, b) => {
-    const known = [Number.isNaN(a.number), Number.isNaN(b.number)];
-    if (known[0] !== known[1]) return known[0] ? 1 : -1;
-    return known[0] ? a.text.localeCompare(b.text, "en", { numeric: true }) : a.number - b.number;
+    const missing = [Number.isNaN(a.number), Number.isNaN(b.number)];
+    if (missing[0] !== missing[1]) return missing[0] ? 1 : -1;
+    return missing[0] ? a.text.localeCompare(b.text, "en", { numeric: true }) : a.number - b.number;
   };
   for (const table of all("table.sortable")) {
     const heads = all("thead tr:last-child th", table);

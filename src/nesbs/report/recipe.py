@@ -10,7 +10,6 @@ from nesbs.records import Recipe
 from nesbs.records.recipe import flatten
 from nesbs.report import words
 
-
 DRAWN = {
     "svgd-rd": "SVGD-RD draws ensembles from it (Algorithm 3)",
     "monte-carlo": "Monte Carlo sampling draws ensembles from it (Algorithm 2)",
