@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy.stats import rankdata, spearmanr, t
 
+from nesbs.records import CurvesRecord
 from nesbs.report.curves import curves_tables
 from nesbs.spaces import nasbench201
 
@@ -335,9 +336,8 @@ def fast_and_plain():
 
 def curves(folder, budgets):
     """Test errors of the search-efficiency curves at some of the budgets, a table for each size."""
-    record = read(folder, "curves.json")
     found = []
-    for table in curves_tables(record):
+    for table in curves_tables(CurvesRecord.read(RESULTS / folder / "curves.json")):
         heading = table.headings
         columns = [0, *(heading.index(str(budget)) for budget in budgets)]
         lines = [[row[column] for column in columns] for row in (heading, ["---"] * len(heading), *table.rows)]

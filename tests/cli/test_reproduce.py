@@ -89,8 +89,8 @@ def test_parts_without_data_are_left_out(tmp_path):
     work = Work(one.model_copy(update={"scales": {"smoke": scale}}), "smoke", tmp_path / "out")
     work.begin()
     assert [label for label, _, _ in work.parts()] == ["CIFAR-10"]
-    assert "nowhere" in work.record["left_out"]["CIFAR-100"]
-    assert "CIFAR-100, on which the search is made, is not there" in work.record["left_out"]["ImageNet16-120"]
+    assert "nowhere" in work.record.left_out["CIFAR-100"]
+    assert "CIFAR-100, on which the search is made, is not there" in work.record.left_out["ImageNet16-120"]
 
 
 def test_the_full_setting_states_its_cost_first(tmp_path, monkeypatch, capsys):
@@ -137,7 +137,7 @@ def test_the_speeds_are_those_of_the_record():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_run_can_be_run(name):
-    known, rows = experiment(name), paper_figures(name)["rows"]
+    known, rows = experiment(name), paper_figures(name).rows
     assert set(known.scales) == set(SCALES)
     for row, method in known.rows.items():
         kind, _, cell = method.partition(":")

@@ -10,6 +10,7 @@ from nesbs.compare.curves import Finder, Point, curves
 from nesbs.ensemble import forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
+from nesbs.records import CurvesRecord
 from nesbs.report import curves_as_markdown, draw_curves
 from nesbs.runs.run import Run
 from nesbs.samplers import Proposal
@@ -18,6 +19,10 @@ from nesbs.supernet import Estimator
 
 METHODS = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "single-best"]
 ASKED = {"budgets": (1, 4, 12), "sizes": (2, 3), "temperatures": (1.0, 5.0), "deltas": (0.0, 1.0)}
+
+
+def table_of(value):
+    return curves_as_markdown(CurvesRecord.from_json(value))
 
 
 def whole_recipe():
@@ -82,8 +87,8 @@ def test_seeds_can_draw_from_one_supernet(drawn):
     stages = files.read_json(run.folder / "record.json")["stages"]
     assert [cost["supernet"] for cost in shared["seconds"]] == [stages["supernet"]["seconds"], None]
     assert shared["seconds"][1]["points"] == stages["curves-1"]["seconds"] > 0
-    assert "All seeds draw from the supernet" in curves_as_markdown(shared)
-    said = curves_as_markdown(value)
+    assert "All seeds draw from the supernet" in table_of(shared)
+    said = table_of(value)
     mean = sum(cost["supernet"] for cost in value["seconds"]) / 2
     assert f"supernet 2 × {mean:.1f} s" in said
 
@@ -125,8 +130,8 @@ def test_what_was_drawn_can_be_chosen_from_greedily(drawn):
     greedy, loss = forward_select(candidates, 2, finder.score)
     bar = float(finder.score([best])[0])
     assert found == (tuple(greedy) if loss < bar else best)
-    assert "greedily" in curves_as_markdown({**value, "search": "forward"})
-    assert "greedily" not in curves_as_markdown(value)
+    assert "greedily" in table_of({**value, "search": "forward"})
+    assert "greedily" not in table_of(value)
 
 
 def test_a_budget_without_an_ensemble_has_no_point(drawn):
@@ -157,7 +162,7 @@ def test_the_posterior_is_tempered_and_delta_set(drawn, monkeypatch):
 
 def test_the_table_marks_differences_that_exclude_zero(drawn):
     _, value, _ = drawn
-    table = curves_as_markdown(value)
+    table = table_of(value)
     assert "n = 3, budget" in table
     assert "n = 2, δ" in table
     marked = {**value, "points": [dict(entry) for entry in value["points"]]}
@@ -166,9 +171,9 @@ def test_the_table_marks_differences_that_exclude_zero(drawn):
             entry["difference"] = {"mean": -0.1, "low": -0.2, "high": -0.05, "verdict": "lower"}
         else:
             entry["difference"] = None
-    [row] = [line for line in curves_as_markdown(marked).splitlines() if "↓" in line and line.startswith("|")]
+    [row] = [line for line in table_of(marked).splitlines() if "↓" in line and line.startswith("|")]
     assert row.startswith("| urs")
-    assert draw_curves(value) == draw_curves(value)
+    assert draw_curves(CurvesRecord.from_json(value)) == draw_curves(CurvesRecord.from_json(value))
 
 
 def test_the_command_draws_curves(drawn, capsys):

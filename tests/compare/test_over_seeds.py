@@ -22,6 +22,7 @@ from nesbs.compare.pool import Pool
 from nesbs.ensemble import forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
+from nesbs.records import ComparisonRecord
 from nesbs.report import comparison_as_markdown, draw_comparison
 from nesbs.rivals import gdas
 from nesbs.runs.run import Run
@@ -30,6 +31,10 @@ from nesbs.supernet import Estimator
 
 ONE_SHOT = ["rsps", "darts", "darts-2nd", "gdas", "setn", "enas", "snas"]
 ENSEMBLES = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "deep", "mc-droppath", "snapshot", "single-best"]
+
+
+def table_of(value):
+    return comparison_as_markdown(ComparisonRecord.from_json(value))
 
 
 @pytest.fixture(scope="module")
@@ -271,11 +276,11 @@ def test_images_are_kept_and_resampled(whole):
     assert found["difference"]["nll"]["mean"] == pytest.approx(value["methods"]["urs"]["difference"]["nll"]["mean"])
     assert found["error"]["low"] < found["error"]["mean"] < found["error"]["high"]
     assert value["methods"]["nesbs"]["images"]["difference"] is None
-    table = comparison_as_markdown(value)
+    table = table_of(value)
     mean, low, high = (100 * found["error"][key] for key in ("mean", "low", "high"))
     assert f"{mean:.2f} [{low:.2f}, {high:.2f}]" in table
     assert "bootstrap intervals over the test images" in table
-    assert "bootstrap" not in comparison_as_markdown(comparison_of({"nesbs": (0, 0, 0)}))  # nothing was kept
+    assert "bootstrap" not in table_of(comparison_of({"nesbs": (0, 0, 0)}))  # nothing was kept
 
 
 def test_a_winner_is_printed_only_where_the_interval_excludes_zero():
@@ -287,23 +292,23 @@ def test_a_winner_is_printed_only_where_the_interval_excludes_zero():
             "unclear": (-0.001, 0.001, -0.002),
         }
     )
-    rows = {line.split("|")[1].strip(): line.split("|") for line in comparison_as_markdown(record).splitlines()[2:6]}
+    rows = {line.split("|")[1].strip(): line.split("|") for line in table_of(record).splitlines()[2:6]}
     winners = {name: cells[8].strip() for name, cells in rows.items()}
     assert winners == {"nesbs": "–", "better": "better", "worse": "nesbs", "unclear": "–"}
     assert rows["better"][7].strip() == "−1.10 [−1.35, −0.85]"
-    table = comparison_as_markdown(comparison_of({"nesbs": (0, 0), "better": (-0.01, -0.011)}, seeds=2))
+    table = table_of(comparison_of({"nesbs": (0, 0), "better": (-0.01, -0.011)}, seeds=2))
     assert "no interval and no winner" in table
     assert "better |" not in table.split("better", 1)[1].splitlines()[0]
-    drawing = draw_comparison(record)
-    assert drawing == draw_comparison(record)
+    drawing = draw_comparison(ComparisonRecord.from_json(record))
+    assert drawing == draw_comparison(ComparisonRecord.from_json(record))
     assert all(f">{name}<" in drawing for name in record["methods"])
 
 
 def test_the_papers_hours_stand_beside_the_seconds_where_it_has_some():
     record = comparison_of({"nesbs": (0, 0, 0), "gdas": (0, 0, 0), "urs": (0, 0, 0)})
-    rows = comparison_as_markdown({**record, "space": "nasbench201", "sampler": "svgd-rd"}).splitlines()[2:5]
+    rows = table_of({**record, "space": "nasbench201", "sampler": "svgd-rd"}).splitlines()[2:5]
     assert [row.split("|")[-2].strip() for row in rows] == ["1.2", "8.0", "–"]
-    assert all("8.0" not in row for row in comparison_as_markdown({**record, "space": "darts"}).splitlines()[2:5])
+    assert all("8.0" not in row for row in table_of({**record, "space": "darts"}).splitlines()[2:5])
 
 
 def test_the_command_prints_the_table(whole, tmp_path, capsys):

@@ -8,8 +8,10 @@ import re
 import matplotlib
 import pytest
 
+from nesbs import reproduce
+from nesbs.records import ExperimentRecord
 from nesbs.report.words import NOTHING
-from nesbs.reproduce import NAMES, experiment, paper_figures, picture_of, tables_of
+from nesbs.reproduce import NAMES, experiment, paper_figures
 from nesbs.reproduce.tables import as_csv, as_latex, as_markdown
 
 ABOUT = {
@@ -184,6 +186,14 @@ RECORDS = {
         },
     ),
 }
+
+
+def tables_of(known, value):
+    return reproduce.tables_of(known, ExperimentRecord.from_json(value))
+
+
+def picture_of(known, value):
+    return reproduce.picture_of(known, ExperimentRecord.from_json(value))
 
 
 def cells(table):
@@ -389,17 +399,17 @@ def test_what_is_left_out_and_changed_is_said():
     text = as_markdown(tables_of(experiment("table1"), known))
     assert "Left out: CIFAR-100 (no data)." in text
     assert "Changed by --set: members.epochs=1." in text
-    assert "Unfinished: the same command goes on." in text
+    assert "Unfinished: the same command resumes." in text
 
 
 def test_the_papers_figures_are_what_it_prints():
-    two = paper_figures("table2")["rows"]
+    two = paper_figures("table2").rows
     assert two["NESBS (SVGD-RD)"]["CIFAR-10 error"] == "2.36"
     assert two["P-DARTS"] == {"CIFAR-10 error": "2.50", "CIFAR-10 params": "3.4", "search cost": "0.3"}
-    four = paper_figures("table4")["rows"]
+    four = paper_figures("table4").rows
     assert len(four) == 2 * 6 * 4
     assert four["CIFAR-100, NESBS (MC Sampling), CW"] == {"Attack": "15.64 ± 2.83", "Defence": "71.25 ± 1.27"}
     for row in four.values():  # an ensemble always defends better than the attacked member
         assert float(row["Attack"].split()[0]) < float(row["Defence"].split()[0])
-    for row in paper_figures("table7")["rows"].values():
+    for row in paper_figures("table7").rows.values():
         assert float(row["best-response"]) - float(row["post-training"]) == pytest.approx(float(row["Δ"]))

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from nesbs import files
 from nesbs.cli.options import Changes, Computing
 from nesbs.errors import NesbsError, did_you_mean
+from nesbs.records import ExperimentRecord
 from nesbs.reproduce.costs import statement
 from nesbs.reproduce.drawing import write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, ScaleName, experiment
-from nesbs.reproduce.work import RECORD, Work
+from nesbs.reproduce.work import Work
 
 DEFAULT = Path("nesbs-reproduce")
 
@@ -83,11 +83,11 @@ def listed() -> str:
 
 def _one(work: Work, *, again: bool, common: Computing) -> None:
     """Run and draw one experiment."""
-    path = work.folder / RECORD
     if again:
-        if not path.is_file():
+        record = ExperimentRecord.find(work.folder)
+        if record is None:
+            path = work.folder / ExperimentRecord.FILE
             raise NesbsError(f"there is no record {path} yet: leave --draw out")
-        record = files.read_mapping(path)
     else:
         if not common.quiet and work.scale_name == "hour":
             print(statement(work.experiment, work.scale_name, work.changes), file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nesbs.records.base import Count, Flag, Many, Named, Number, Numbers, Record, StampedRecord, Texts
 from nesbs.records.metrics import EnsembleMetrics
@@ -62,6 +62,14 @@ class MethodRecord(Record):
         return [float(value) for each in scores if (value := getattr(each, measure)) is not None]
 
 
+class RivalsRecord(Record):
+    """How the rivals were run, as far as a table tells it: some of the recipe's section."""
+
+    judge: str | None = None
+    measure: str | None = None
+    seconds: Number | None = None  # the budget of every search
+
+
 class ComparisonRecord(StampedRecord):
     """What `nesbs compare` found: `comparison.json`."""
 
@@ -74,6 +82,6 @@ class ComparisonRecord(StampedRecord):
     device: str | None = None
     reference: str | None = None
     sampler: str | None = None
-    rivals: dict[str, Any] | None = None  # the recipe's section
+    rivals: RivalsRecord | None = None
     added: Texts | None = None  # to the paper's method, see `Recipe.additions`
     methods: Named[MethodRecord] | None = None

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nesbs import files
+from nesbs.records.comparison import (
+    ComparisonRecord,
+    DifferenceRecord,
+    ImagesRecord,
+    MethodRecord,
+    RivalsRecord,
+    SummaryRecord,
+)
 from nesbs.report import canvas, words
-from nesbs.report.reading import Record, mapping, sequence
-from nesbs.report.table import Number, Table, figure
+from nesbs.report.table import Quantity, Table, shown
 
 IMAGES = (
     "In brackets 95 % bootstrap intervals over the test images: what other images might have said about these very "
     "networks. Whether another search and training would end alike is what the seeds say above."
 )
+BUDGET = (
+    "Budget: {} s of search for every method, measured on this device; training what was chosen does not count. "
+    "!: the search took over a tenth longer all the same."
+)
+OURS = ("nesbs", "nesbs-mc")  # the rows that are the paper's method
 COLUMNS = (
     "method",
     "error %",
@@ -29,7 +42,7 @@ COLUMNS = (
     "judged",
     "paper, GPU h*",
 )
-# Search costs in the paper's Tables 1 and 2, by space and method.
+# Search costs in the paper's Tables 1 and 2 (which has days), by space and method.
 PAPER_HOURS = {
     "nasbench201": {
         "svgd-rd": 1.2,
@@ -41,7 +54,6 @@ PAPER_HOURS = {
         "setn": 8.6,
         "enas": 3.7,
     },
-    # Table 2 has days.
     "darts": {
         "svgd-rd": 0.2 * 24,
         "nesbs-mc": 0.2 * 24,
@@ -53,7 +65,7 @@ PAPER_HOURS = {
 }
 
 
-def write_comparison(folder: Path, record: Record) -> tuple[str, Path]:
+def write_comparison(folder: Path, record: ComparisonRecord) -> tuple[str, Path]:
     """Write `comparison.md` and `comparison.svg`; the table and the figure's path."""
     table, figure = comparison_as_markdown(record), folder / "comparison.svg"
     files.write_text(folder / "comparison.md", table + "\n")
@@ -61,7 +73,7 @@ def write_comparison(folder: Path, record: Record) -> tuple[str, Path]:
     return table, figure
 
 
-def comparison_as_markdown(record: Record) -> str:
+def comparison_as_markdown(record: ComparisonRecord) -> str:
     """The methods one a row: means ± standard errors, paired differences with intervals, winners, costs.
 
     A winner is printed only where the interval excludes zero.
@@ -71,134 +83,145 @@ def comparison_as_markdown(record: Record) -> str:
     return "\n\n".join(parts if images is None else [*parts, images.as_markdown()])
 
 
-def comparison_table(record: Record) -> Table:
+def comparison_table(record: ComparisonRecord) -> Table:
     """The methods one a row; what the figures are is in `comparison_notes`."""
-    reference = str(record.get("reference"))
-    hours = PAPER_HOURS.get(str(record.get("space")), {})
+    reference = str(record.reference)
+    hours = PAPER_HOURS.get(str(record.space), {})
     rows = []
-    for name, entry in mapping(record.get("methods")).items():
-        mean, cost, difference = (mapping(mapping(entry).get(key)) for key in ("mean", "cost", "difference"))
+    for name, method in (record.methods or {}).items():
+        mean, cost, difference = method.mean or {}, method.cost or {}, method.difference or {}
+        members, disagreement = mean.get("member_error"), mean.get("disagreement")
         rows.append(
             [
                 name,
-                figure(_number(mean.get("error"), 100), 2),
-                figure(_number(mean.get("nll")), 4),
-                figure(_number(mean.get("ece")), 4),
-                words.decimal(_times(mapping(mean.get("member_error")).get("mean"), 100), 2),
-                words.decimal(_times(mapping(mean.get("disagreement")).get("mean"), 100), 2),
-                figure(_number(difference.get("error"), 100), 2, signed=True),
+                shown(mean_of(mean.get("error"), 100), 2),
+                shown(mean_of(mean.get("nll")), 4),
+                shown(mean_of(mean.get("ece")), 4),
+                words.percent(members and members.mean).removesuffix(" %"),
+                words.percent(disagreement and disagreement.mean).removesuffix(" %"),
+                shown(_interval(difference.get("error"), 100), 2, signed=True),
                 _winner(difference.get("error"), name, reference),
-                figure(_number(difference.get("nll")), 4, signed=True),
+                shown(_interval(difference.get("nll")), 4, signed=True),
                 _winner(difference.get("nll"), name, reference),
-                words.decimal(mapping(cost.get("search_seconds")).get("mean"), 1) + _over(entry),
-                words.decimal(mapping(cost.get("training_seconds")).get("mean"), 1),
-                words.decimal(mapping(cost.get("evaluations")).get("mean"), 0),
-                words.decimal(hours.get(str(record.get("sampler")) if name == reference else name), 1),
+                _cost(cost, "search_seconds", 1) + _over_budget(method),
+                _cost(cost, "training_seconds", 1),
+                _cost(cost, "evaluations", 0),
+                words.decimal(hours.get(str(record.sampler) if name == reference else name), 1),
             ]
         )
     return Table([name.format(reference) for name in COLUMNS], rows)
 
 
-def images_table(record: Record) -> Table | None:
+def images_table(record: ComparisonRecord) -> Table | None:
     """A second table with intervals over the test images; None where they were not kept."""
-    reference = str(record.get("reference"))
     rows = []
-    for name, entry in mapping(record.get("methods")).items():
-        images = mapping(mapping(entry).get("images"))
-        difference = mapping(images.get("difference"))
+    for name, method in (record.methods or {}).items():
+        images = method.images or ImagesRecord()
+        difference = images.difference or {}
         rows.append(
             [
                 name,
-                figure(_number(images.get("error"), 100), 2),
-                figure(_number(difference.get("error"), 100), 2, signed=True),
-                figure(_number(images.get("nll")), 4),
-                figure(_number(difference.get("nll")), 4, signed=True),
+                shown(_interval(images.error, 100), 2),
+                shown(_interval(difference.get("error"), 100), 2, signed=True),
+                shown(_interval(images.nll), 4),
+                shown(_interval(difference.get("nll")), 4, signed=True),
             ]
         )
     if all(row[1] == words.NOTHING for row in rows):
         return None
-    return Table(
-        ["method", "error %", f"error − {reference}, points", "NLL", f"NLL − {reference}"], rows, notes=(IMAGES,)
-    )
+    headings = ["method", "error %", f"error − {record.reference}, points", "NLL", f"NLL − {record.reference}"]
+    return Table(headings, rows, notes=(IMAGES,))
 
 
-def comparison_notes(record: Record) -> list[str]:
-    """What the table's figures are."""
-    seeds, rivals = sequence(record.get("seeds")), mapping(record.get("rivals"))
+def comparison_notes(record: ComparisonRecord) -> list[str]:
+    """What the table's figures are, and what in them is the paper's."""
+    seeds = record.seeds or ()
+    rivals = record.rivals or RivalsRecord()
     how = {"trained": "trained on their own", "supernet": "with the supernet's weights"}
     few = "" if len(seeds) >= 3 else " With fewer than three seeds there is no interval and no winner."
     return [
-        f"{record.get('data')}, space {record.get('space')}, ensembles of {record.get('size')}, seeds "
-        f"{', '.join(str(seed) for seed in seeds)}, {record.get('device')}.",
+        f"{record.data}, space {record.space}, ensembles of {record.size}, seeds "
+        f"{', '.join(str(seed) for seed in seeds)}, {record.device}.",
+        *added_note(record.added, [name for name in OURS if name in (record.methods or {})]),
         f"Mean ± standard error over seeds; in brackets the paired 95 % t interval of the difference.{few}",
-        f"Candidates judged {how.get(str(rivals.get('judge')), '?')}; chosen networks measured "
-        f"{'after full training' if rivals.get('measure') == 'trained' else 'with the supernet’s weights'}. "
+        f"Candidates judged {how.get(str(rivals.judge), '?')}; chosen networks measured "
+        f"{'after full training' if rivals.measure == 'trained' else 'with the supernet’s weights'}. "
         "Seconds are measured here, and each method pays for what it used, also where it was made for another.",
         "* What the paper reports for its searches on CIFAR-10 (DARTS: its days × 24), on an Nvidia 1080 Ti or taken "
         "over from other authors: another machine and other settings than here.",
-        *_budget(rivals),
+        *([] if rivals.seconds is None else [BUDGET.format(words.short(rivals.seconds))]),
     ]
 
 
-def _budget(rivals: Record) -> list[str]:
-    if not words.is_number(rivals.get("seconds")):
+def added_note(added: Sequence[str] | None, rows: Sequence[str]) -> list[str]:
+    """Says which rows are the paper's method and what is ours on top of it (`Recipe.additions`).
+
+    Nothing where an older record does not tell, or no such row is there.
+
+    >>> added_note([], ["nesbs"])
+    ["nesbs here is the paper's method, nothing added."]
+    >>> added_note(["forward selection over all candidates"], ["nesbs", "nesbs-mc"])
+    ["nesbs and nesbs-mc here are the paper's method plus ours: forward selection over all candidates."]
+    """
+    if added is None or not rows:
         return []
-    return [
-        f"Budget: {words.short(rivals.get('seconds'))} s of search for every method, measured on this device; training "
-        "what was chosen does not count. !: the search took over a tenth longer all the same."
-    ]
+    subject = f"{' and '.join(rows)} here {'is' if len(rows) == 1 else 'are'} the paper's method"
+    return [f"{subject} plus ours: {'; '.join(added)}." if added else f"{subject}, nothing added."]
 
 
-def _over(entry: object) -> str:
-    """A mark where a search took longer than its budget under some seed."""
-    seeds = [mapping(seed) for seed in sequence(mapping(entry).get("seeds"))]
-    return " !" if any(seed.get("over_budget") for seed in seeds) else ""
-
-
-def draw_comparison(record: Record) -> str:
+def draw_comparison(record: ComparisonRecord) -> str:
     """The figure as SVG: error and NLL of every method, a ring for each seed, a bar for mean ± standard error."""
-    methods = {name: mapping(entry) for name, entry in mapping(record.get("methods")).items()}
+    methods = record.methods or {}
     with canvas.styled() as new:
-        drawing = new(8, 1.2 + 0.32 * len(methods))
-        panels = drawing.subplots(1, 2, sharey=True)
+        figure = new(8, 1.2 + 0.32 * len(methods))
+        panels = figure.subplots(1, 2, sharey=True)
         for axes, (measure, label, factor) in zip(
             panels, (("error", "test error %", 100), ("nll", "test NLL", 1)), strict=True
         ):
-            for row, (name, entry) in enumerate(methods.items()):
-                values = [mapping(mapping(seed).get("scores")).get(measure) for seed in sequence(entry.get("seeds"))]
-                known = [factor * value for value in values if words.is_number(value)]
-                axes.plot(known, [row] * len(known), "o", mfc="none", mec="0.55", ms=5)
-                mean = mapping(mapping(entry.get("mean")).get(measure))
-                if words.is_number(mean.get("mean")):
-                    reach = factor * (mean.get("standard_error") or 0.0)
-                    colour = "C3" if name == record.get("reference") else "C0"
-                    axes.errorbar(
-                        factor * mean["mean"], row, xerr=reach, fmt="|", color=colour, ms=12, capsize=3, lw=1.8
-                    )
-                    if name == record.get("reference"):
-                        axes.axvline(factor * mean["mean"], color=colour, lw=0.8, ls=":")
+            for row, (name, method) in enumerate(methods.items()):
+                values = [factor * value for value in method.values(measure)]
+                axes.plot(values, [row] * len(values), "o", mfc="none", mec="0.55", ms=5)
+                mean = mean_of((method.mean or {}).get(measure), factor)
+                if mean is not None:
+                    colour = "C3" if name == record.reference else "C0"
+                    reach = mean.spread or 0.0
+                    axes.errorbar(mean.value, row, xerr=reach, fmt="|", color=colour, ms=12, capsize=3, lw=1.8)
+                    if name == record.reference:
+                        axes.axvline(mean.value, color=colour, lw=0.8, ls=":")
             axes.set_xlabel(label)
             axes.grid(axis="x", lw=0.4)
         panels[0].set_yticks(range(len(methods)), list(methods))
         panels[0].invert_yaxis()
-        drawing.suptitle(
-            f"{record.get('data')}, {record.get('space')}, ensembles of {record.get('size')}: rings are seeds, "
-            "bars mean ± standard error"
+        figure.suptitle(
+            f"{record.data}, {record.space}, ensembles of {record.size}: rings are seeds, bars mean ± standard error"
         )
-        return canvas.as_svg(drawing)
+        return canvas.as_svg(figure)
 
 
-def _number(summary: object, factor: float = 1) -> Number | None:
-    """A mean with its standard error, or a difference with its interval."""
-    value = mapping(summary)
-    mean, spread, low, high = (_times(value.get(key), factor) for key in ("mean", "standard_error", "low", "high"))
-    return None if mean is None else Number(mean, spread, low, high)
+def mean_of(summary: SummaryRecord | None, factor: float = 1) -> Quantity | None:
+    """A mean over seeds with its standard error, times a factor; None where there is none."""
+    if summary is None or summary.mean is None:
+        return None
+    error = summary.standard_error
+    return Quantity(factor * summary.mean, None if error is None else factor * error)
 
 
-def _winner(difference: object, method: str, reference: str) -> str:
-    verdict = mapping(difference).get("verdict")
+def _interval(difference: DifferenceRecord | None, factor: float = 1) -> Quantity | None:
+    if difference is None or difference.mean is None:
+        return None
+    low, high = (None if end is None else factor * end for end in (difference.low, difference.high))
+    return Quantity(factor * difference.mean, low=low, high=high)
+
+
+def _winner(difference: DifferenceRecord | None, method: str, reference: str) -> str:
+    verdict = difference and difference.verdict
     return {"lower": method, "higher": reference}.get(str(verdict), words.NOTHING)
 
 
-def _times(value: object, factor: float) -> float | None:
-    return factor * value if words.is_number(value) else None
+def _cost(cost: Mapping[str, SummaryRecord], name: str, places: int) -> str:
+    return words.decimal(cost[name].mean if name in cost else None, places)
+
+
+def _over_budget(method: MethodRecord) -> str:
+    """A mark where a search took longer than its budget under some seed."""
+    return " !" if any(outcome.over_budget for outcome in method.seeds or ()) else ""

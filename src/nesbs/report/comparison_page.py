@@ -43,9 +43,9 @@ def render_comparison_page(records: ComparisonRecords) -> str:
         "reference": (about and about.reference) or "",
         **_compared(comparison),
         "curves": {
-            "picture": base64.b64encode(draw_curves(curves.to_json()).encode()).decode("ascii"),
-            "tables": curves_tables(curves.to_json()),
-            "notes": curves_notes(curves.to_json()),
+            "picture": base64.b64encode(draw_curves(curves).encode()).decode("ascii"),
+            "tables": curves_tables(curves),
+            "notes": curves_notes(curves),
         }
         if curves
         else None,
@@ -62,13 +62,12 @@ def _compared(comparison: ComparisonRecord | None) -> dict[str, Any]:
     """The table of the methods, what it says, and its charts."""
     if comparison is None:
         return {"rows": []}
-    plain = comparison.to_json()
-    table, images = comparison_table(plain), images_table(plain)
+    table, images = comparison_table(comparison), images_table(comparison)
     return {
         "verdicts": _verdicts(comparison),
         "heads": [(name, TERMS.get(name), name in TEXT) for name in table.headings],
         "rows": table.rows,
-        "notes": comparison_notes(plain),
+        "notes": comparison_notes(comparison),
         "images": images,
         "charts": [
             ("Test error", _chart(comparison, "error", "test error in %", 100, 2)),

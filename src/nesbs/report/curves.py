@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from nesbs import files
+from nesbs.records.curves import CurvesRecord, PointRecord
 from nesbs.report import canvas, words
-from nesbs.report.reading import Record, mapping, sequence
-from nesbs.report.table import Number, Table, figure
+from nesbs.report.comparison import OURS, added_note, mean_of
+from nesbs.report.table import Quantity, Table, shown
 
-ACROSS = {"budget": "architectures judged", "delta": "δ"}  # what the horizontal axis shows
+T = TypeVar("T")
+Across = Literal["budget", "delta"]  # what the horizontal axis shows
 
 
 @dataclass(frozen=True)
@@ -20,49 +22,46 @@ class Panel:
     """Lines of points in one pair of axes: error against the budget or against δ."""
 
     title: str
-    across: str  # a key of ACROSS
-    lines: Mapping[str, Sequence[Mapping[str, Any]]]  # by the name in the legend
+    across: Across
+    lines: Mapping[str, Sequence[PointRecord]]  # by the name in the legend
+
+    def points(self, label: str) -> dict[float, PointRecord]:
+        """The points of a line by their value on the horizontal axis."""
+        return {x: point for point in self.lines[label] if (x := getattr(point, self.across)) is not None}
 
     def values(self) -> list[float]:
         """Every value on the horizontal axis, in order."""
-        return sorted({point[self.across] for line in self.lines.values() for point in line})
+        return sorted({value for label in self.lines for value in self.points(label)})
 
-    def rows(self, cell: Callable[[Mapping[str, Any] | None], Any]) -> list[tuple[str, list[Any]]]:
+    def rows(self, cell: Callable[[PointRecord | None], T]) -> list[tuple[str, list[T]]]:
         """A row for each line: its name, and what `cell` makes of its point (None: there is none) at each value."""
-        rows = []
-        for label, line in self.lines.items():
-            at = {point[self.across]: point for point in line}
-            rows.append((label, [cell(at.get(value)) for value in self.values()]))
-        return rows
+        return [(label, [cell(self.points(label).get(value)) for value in self.values()]) for label in self.lines]
 
     def draw(self, axes: Any, style: Callable[[int, str], dict[str, Any]], *, apart: float = 0.0) -> None:
         """Draw every line with its error bars; `apart` shifts them sideways, so that bars do not hide each other."""
-        for number, (label, line) in enumerate(self.lines.items()):
+        for number, label in enumerate(self.lines):
             shift = apart * (number - (len(self.lines) - 1) / 2)
-            points = [(point[self.across] + shift, error) for point in line if (error := error_of(point)) is not None]
+            points = [(getattr(point, self.across), error_of(point)) for point in self.lines[label]]
+            known = [(x + shift, error) for x, error in points if x is not None and error is not None]
             axes.errorbar(
-                [x for x, _ in points],
-                [error.value for _, error in points],
-                yerr=[error.spread or 0.0 for _, error in points],
+                [x for x, _ in known],
+                [error.value for _, error in known],
+                yerr=[error.spread or 0.0 for _, error in known],
                 label=label,
                 ms=4,
                 capsize=2,
                 **style(number, label),
             )
         axes.set_title(self.title)
-        axes.set_xlabel(ACROSS[self.across])
+        axes.set_xlabel("δ" if self.across == "delta" else "architectures judged")
 
 
-def error_of(point: Mapping[str, Any] | None) -> Number | None:
+def error_of(point: PointRecord | None) -> Quantity | None:
     """A point's test error in per cent, mean and standard error over seeds; None where no ensemble was found."""
-    error = mapping(mapping((point or {}).get("mean")).get("error"))
-    if not words.is_number(error.get("mean")):
-        return None
-    spread = error.get("standard_error")
-    return Number(100 * error["mean"], spread=100 * spread if words.is_number(spread) else None)
+    return mean_of(point.mean.error, 100) if point is not None and point.mean is not None else None
 
 
-def write_curves(folder: Path, record: Record) -> tuple[str, Path]:
+def write_curves(folder: Path, record: CurvesRecord) -> tuple[str, Path]:
     """Write `curves.md` and `curves.svg`; the tables and the figure's path."""
     tables, picture = curves_as_markdown(record), folder / "curves.svg"
     files.write_text(folder / "curves.md", tables + "\n")
@@ -70,12 +69,12 @@ def write_curves(folder: Path, record: Record) -> tuple[str, Path]:
     return tables, picture
 
 
-def curves_as_markdown(record: Record) -> str:
+def curves_as_markdown(record: CurvesRecord) -> str:
     """A table for each size of ensembles: methods down, budgets across; and one for single values of δ."""
     return "\n\n".join([*(table.as_markdown() for table in curves_tables(record)), curves_notes(record)])
 
 
-def curves_tables(record: Record) -> list[Table]:
+def curves_tables(record: CurvesRecord) -> list[Table]:
     """The tables; what their figures are is in `curves_notes`."""
     tables = []
     for panel in _panels(record):
@@ -85,49 +84,48 @@ def curves_tables(record: Record) -> list[Table]:
     return tables
 
 
-def curves_notes(record: Record) -> str:
-    """What the tables' figures are."""
-    seeds = ", ".join(str(seed) for seed in sequence(record.get("seeds")))
-    return (
-        f"{record.get('data')}, space {record.get('space')}, seeds {seeds}, {record.get('device')}. Test error % with "
-        "the supernet's weights, mean ± standard error over seeds.\n"
-        f"↓ or ↑: below or above {record.get('reference')} at the same size and budget, where the paired 95 % t "
-        "interval excludes zero (at the recipe's τ where a method has none).\n"
-        + (
-            f"{record.get('reference')} chooses the best round, or greedily from all it drew (search.method=forward).\n"
-            if record.get("search") == "forward"
-            else ""
-        )
-        + "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
-        "whole space.\n"
-        f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates)."
-        + _costs(record)
-    )
+def curves_notes(record: CurvesRecord) -> str:
+    """What the tables' figures are, and what in them is the paper's."""
+    seeds = ", ".join(str(seed) for seed in record.seeds or ())
+    ours = [name for name in OURS if any(point.method == name for point in record.points or ())]
+    forward = f"{record.reference} chooses the best round, or greedily from all it drew (search.method=forward)."
+    lines = [
+        f"{record.data}, space {record.space}, seeds {seeds}, {record.device}. Test error % with the supernet's "
+        "weights, mean ± standard error over seeds.",
+        *added_note(record.added, ours),
+        f"↓ or ↑: below or above {record.reference} at the same size and budget, where the paired 95 % t interval "
+        "excludes zero (at the recipe's τ where a method has none).",
+        *([forward] if record.search == "forward" else []),
+        "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
+        "whole space.",
+        f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates).",
+        *_costs(record),
+    ]
+    return "\n".join(lines)
 
 
-def _costs(record: Record) -> str:
+def _costs(record: CurvesRecord) -> list[str]:
     """What it took, measured; nothing where a record does not say."""
-    seconds = [mapping(entry) for entry in sequence(record.get("seconds"))]
     costs = []
     for name in ("supernet", "posterior", "points"):
-        values = [entry[name] for entry in seconds if words.is_number(entry.get(name))]
+        values = [value for entry in record.seconds or () if (value := getattr(entry, name)) is not None]
         if values:
             times = f"{len(values)} × " if len(values) > 1 else ""
             costs.append(f"{name} {times}{words.decimal(sum(values) / len(values), 1)} s")
     if not costs:
-        return ""
-    one = " All seeds draw from the supernet and posterior of the first." if record.get("one_supernet") else ""
-    return f"\nMeasured on this device: {', '.join(costs)} (points: all of a seed's).{one}"
+        return []
+    one = " All seeds draw from the supernet and posterior of the first." if record.one_supernet else ""
+    return [f"Measured on this device: {', '.join(costs)} (points: all of a seed's).{one}"]
 
 
-def draw_curves(record: Record) -> str:
+def draw_curves(record: CurvesRecord) -> str:
     """The figure as SVG: a panel for each size of ensembles, error against budget; below, error against δ."""
     panels = _panels(record)
     across = max(1, len({panel.title for panel in panels}))
     down = max(1, -(-len(panels) // across))
     with canvas.styled(axes_titlesize="large") as new:
-        drawing = new(3.6 * across + 1.6, 3.0 * down)
-        grid = drawing.subplots(down, across, squeeze=False).ravel()
+        figure = new(3.6 * across + 1.6, 3.0 * down)
+        grid = figure.subplots(down, across, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
             panel.draw(axes, _style)
             axes.set_ylabel("test error %")
@@ -136,7 +134,7 @@ def draw_curves(record: Record) -> str:
             axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         for axes in grid[len(panels) :]:
             axes.remove()
-        return canvas.as_svg(drawing)
+        return canvas.as_svg(figure)
 
 
 def _style(number: int, label: str) -> dict[str, Any]:
@@ -144,32 +142,31 @@ def _style(number: int, label: str) -> dict[str, Any]:
     return {"color": f"C{number}", "marker": marker, "lw": 1.2, "ls": "--" if label == "single-best" else "-"}
 
 
-def _panels(record: Record) -> list[Panel]:
+def _panels(record: CurvesRecord) -> list[Panel]:
     """A panel for each size of ensembles over budgets, then one for each over δ."""
-    points = [mapping(point) for point in sequence(record.get("points"))]
-    over_budgets = [point for point in points if point.get("delta") is None]
-    over_deltas = [point for point in points if point.get("delta") is not None]
+    over_budgets = [point for point in record.points or () if point.delta is None]
+    over_deltas = [point for point in record.points or () if point.delta is not None]
+    parts: dict[Across, list[PointRecord]] = {"budget": over_budgets, "delta": over_deltas}
     return [
-        Panel(f"n = {size}", across, _lines([point for point in part if point["size"] == size]))
-        for across, part in (("budget", over_budgets), ("delta", over_deltas))
-        for size in sorted({point["size"] for point in part})
+        Panel(f"n = {size}", across, _lines([point for point in points if point.size == size]))
+        for across, points in parts.items()
+        for size in sorted({point.size for point in points if point.size is not None})
     ]
 
 
-def _lines(points: Sequence[Record]) -> dict[str, list[Record]]:
+def _lines(points: Sequence[PointRecord]) -> dict[str, list[PointRecord]]:
     """The points of each method and τ, under a name that says τ where there are several."""
-    several = len({point["temperature"] for point in points} - {None}) > 1
-    lines: dict[str, list[Record]] = {}
+    several = len({point.temperature for point in points} - {None}) > 1
+    lines: dict[str, list[PointRecord]] = {}
     for point in points:
-        with_temperature = several and point["temperature"] is not None
-        name = f"{point['method']}, τ = {words.short(point['temperature'])}" if with_temperature else point["method"]
-        lines.setdefault(name, []).append(point)
+        temperature = f", τ = {words.short(point.temperature)}" if several and point.temperature is not None else ""
+        lines.setdefault(f"{point.method}{temperature}", []).append(point)
     return lines
 
 
-def _cell(point: Record | None) -> str:
+def _cell(point: PointRecord | None) -> str:
     error = error_of(point)
     if point is None or error is None:
         return words.NOTHING
-    verdict = mapping(point.get("difference")).get("verdict")
-    return figure(error, 2) + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")
+    verdict = point.difference and point.difference.verdict
+    return shown(error, 2) + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")

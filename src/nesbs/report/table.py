@@ -22,8 +22,8 @@ LATEX = {
 
 
 @dataclass(frozen=True)
-class Number:
-    """A figure with its spread (±) or its interval; `written` is how a source prints it, where that is to be kept."""
+class Quantity:
+    """A value with its spread (±) or its interval; `written` is how a source prints it, where that is to be kept."""
 
     value: float
     spread: float | None = None
@@ -32,9 +32,9 @@ class Number:
     written: str | None = None
 
     def text(self, places: int, *, signed: bool = False) -> str:
-        """The figure with so many decimal places; `signed` writes a plus before what is above zero.
+        """The value with so many decimal places; `signed` writes a plus before what is above zero.
 
-        >>> Number(5.834, spread=0.3).text(2), Number(0.5, low=-0.1, high=0.8).text(1)
+        >>> Quantity(5.834, spread=0.3).text(2), Quantity(0.5, low=-0.1, high=0.8).text(1)
         ('5.83 ± 0.30', '0.5 [−0.1, 0.8]')
         """
         if self.written is not None:
@@ -51,19 +51,19 @@ class Number:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """How far the figure reaches down and up, for a drawing."""
+        """How far it reaches down and up, for a drawing."""
         if self.low is not None and self.high is not None:
             return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
         return self.spread or 0.0, self.spread or 0.0
 
 
-def figure(number: Number | None, places: int, *, signed: bool = False) -> str:
-    """A number as a table shows it, a dash where there is none.
+def shown(quantity: Quantity | None, places: int, *, signed: bool = False) -> str:
+    """A quantity as a table shows it, a dash where there is none.
 
-    >>> figure(Number(0.5), 1, signed=True), figure(None, 1)
+    >>> shown(Quantity(0.5), 1, signed=True), shown(None, 1)
     ('+0.5', '–')
     """
-    return words.NOTHING if number is None else number.text(places, signed=signed)
+    return words.NOTHING if quantity is None else quantity.text(places, signed=signed)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,7 @@ class Table:
                       error %
         ensemble         8.10
         """
-        lines = ["".join(map(format, row, formats)).rstrip() for row in (self.headings, *self.rows)]
-        return "\n".join(lines)
+        return "\n".join("".join(map(format, row, formats)).rstrip() for row in (self.headings, *self.rows))
 
     def as_markdown(self) -> str:
         """The table in Markdown, with even columns.

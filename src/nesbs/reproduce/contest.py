@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 
@@ -18,6 +17,7 @@ from nesbs.compare.methods import Contest
 from nesbs.ensemble import Ensemble, Selection, design_member, search
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
+from nesbs.records.experiment import MethodRow
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import best_response
 from nesbs.runs.run import Run
@@ -62,7 +62,7 @@ class PaperContest(Contest):
         members = self.trained.members(self.selection(method).architectures)
         return Ensemble(members, self.run.recipe.ensemble.combine)
 
-    def row(self, method: str, searched: PaperContest | None = None, *, count: bool = False) -> dict[str, Any]:
+    def row(self, method: str, searched: PaperContest | None = None, *, count: bool = False) -> MethodRow:
         """A method's figures on the test images; `searched` on other data, its choice is trained and measured here.
 
         Multiply-adds, which take their time, are counted where `count` asks for it.
@@ -74,17 +74,15 @@ class PaperContest(Contest):
         search_seconds = found["search_seconds"] if searched is None else searched.search_seconds(stem(method))
         split, members = self.run.data.test, self.trained.members(architectures)
         image = (split.channels, *split.size)
-        return {
-            "seed": self.run.recipe.seed,
-            "architectures": found["architectures"],
+        return MethodRow(
+            seed=self.run.recipe.seed,
+            architectures=found["architectures"],
             **{name: found["scores"][name] for name in SCORES},
-            "parameters": fmean(parameters(member) for member in members),
-            "multiply_adds": fmean(multiply_adds(member, image) for member in members) if count else None,
-            "search_seconds": None
-            if ":" in method
-            else round(search_seconds, 3),  # a published cell was found elsewhere
-            "training_seconds": found["training_seconds"],
-        }
+            parameters=fmean(parameters(member) for member in members),
+            multiply_adds=fmean(multiply_adds(member, image) for member in members) if count else None,
+            search_seconds=None if ":" in method else round(search_seconds, 3),  # a published cell was found elsewhere
+            training_seconds=found["training_seconds"],
+        )
 
     @cached_property
     def best_response(self) -> tuple[Supernet, Posterior]:

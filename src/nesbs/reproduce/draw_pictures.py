@@ -2,175 +2,162 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from nesbs.evaluation import summarise
+from nesbs.records.experiment import DeltaRecord, GaussiansRecord, PartRecord
 from nesbs.report import canvas, words
-from nesbs.report.reading import Record, mapping, sequence
-from nesbs.report.table import Number
-from nesbs.reproduce import facts
-from nesbs.reproduce.spec import Experiment
-from nesbs.reproduce.tables import Cell, Heading, PaperTable, written
+from nesbs.report.table import Quantity
+from nesbs.reproduce.exhibit import Exhibit, over_seeds, two_lines
+from nesbs.reproduce.tables import Cell, Heading, PaperTable
 
 POSTERIORS = ("post-training", "best-response")
+MEMBER_ERROR = "CIFAR-10 ATE"  # the paper's column
+Measure = Callable[[Sequence[float]], float]
+DENSITIES: dict[str, Measure] = {"spread of log density": stdev, "mean log density": fmean}  # over particles
 
 
-def gaussians_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def gaussians_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Figure 2 in numbers: for every δ the mean and the spread of log densities over particles."""
-    rows = []
-    for entry in _deltas(record):
-        rows.append((f"δ = {words.short(entry['delta'])}", (Cell(_over(entry, stdev)), Cell(_over(entry, fmean)))))
-    headings = (
-        Heading("spread of log density", "nats", "", "", 3),
-        Heading("mean log density", "nats", "", "", 3),
-    )
+    rows = [
+        (f"δ = {words.short(entry.delta)}", [Cell(_over_particles(entry, measure)) for measure in DENSITIES.values()])
+        for entry in _gaussians(exhibit).deltas or ()
+    ]
+    headings = [Heading(name, "nats", "", "", 3) for name in DENSITIES]
     spread = "Standard deviation and mean over particles; ± standard error over seeds."
-    notes = facts.notes(experiment, record, paper, spread=spread)
-    return [PaperTable(facts.title(experiment, record), "δ", headings, tuple(rows), notes)]
+    return [exhibit.table("δ", headings, rows, spread=spread)]
 
 
-def draw_gaussians(experiment: Experiment, record: Record) -> tuple[str, bytes]:
-    """Contours of the target and the particles of one seed for every δ; below, their densities over all seeds."""
-    found, deltas = mapping(record.get("gaussians")), _deltas(record)
+def draw_gaussians(exhibit: Exhibit) -> tuple[str, bytes]:
+    """Draw contours of the target and the particles of one seed for every δ; below, their densities over all seeds."""
+    target = _gaussians(exhibit)
+    deltas = target.deltas or ()
     with canvas.styled() as new:
         figure = new(10.5, 6.2)
         upper, lower = figure.subfigures(2, 1, height_ratios=[1.15, 1])
         panels = upper.subplots(1, max(1, len(deltas)), sharex=True, sharey=True, squeeze=False)[0]
-        points = [point for entry in deltas for point in entry["particles"]] or [[0.0, 0.0]]
-        across, up = (canvas.padded([point[axis] for point in points], 0.12) for axis in (0, 1))
-        x, y = np.meshgrid(np.linspace(*across, 120), np.linspace(*up, 120))
-        density = _density(found, x, y)
+        points = [point for entry in deltas for point in entry.particles or ()] or [(0.0, 0.0)]
+        ranges = [canvas.padded(side, 0.12) for side in np.array(points, float).T.tolist()]
+        x, y = np.meshgrid(*(np.linspace(*ends, 120) for ends in ranges))
+        density = _density(target, x, y)
         for axes, entry in zip(panels, deltas, strict=False):
             axes.contour(x, y, density, levels=8, cmap="cividis", linewidths=0.8)
-            axes.plot(*np.array(entry["particles"]).T, "o", color=canvas.PAPER, mec="black", mew=0.5, ms=5)
-            axes.set_title(f"δ = {words.short(entry['delta'])}")
+            axes.plot(*np.array(entry.particles, float).T, "o", color=canvas.PAPER, mec="black", mew=0.5, ms=5)
+            axes.set_title(f"δ = {words.short(entry.delta)}")
             axes.set_xlabel("x₁")
             axes.set_aspect("equal")
         panels[0].set_ylabel("x₂")
-        seeds = len(sequence(found.get("seeds")))
-        for axes, (name, measure) in zip(
-            lower.subplots(1, 2),
-            (("spread of log density, nats", stdev), ("mean log density, nats", fmean)),
-            strict=True,
-        ):
-            values = [_over(entry, measure) for entry in deltas]
+        for axes, (name, measure) in zip(lower.subplots(1, 2), DENSITIES.items(), strict=True):
+            values = [_over_particles(entry, measure) for entry in deltas]
             axes.errorbar(
-                [entry["delta"] for entry in deltas],
+                [entry.delta for entry in deltas],
                 [value.value for value in values],
                 yerr=[value.spread or 0.0 for value in values],
                 marker="o",
                 capsize=3,
                 color=canvas.COLOURS[0],
             )
-            axes.set_xticks([entry["delta"] for entry in deltas])
+            axes.set_xticks([entry.delta for entry in deltas])
             axes.set_xlabel("δ")
-            axes.set_ylabel(name)
-            axes.set_title(f"over particles; mean of {seeds} seeds, bars: standard error")
+            axes.set_ylabel(f"{name}, nats")
+            axes.set_title(f"over particles; mean of {len(target.seeds or ())} seeds, bars: standard error")
             axes.grid(lw=0.3)
-        upper.suptitle(
-            f"{experiment.name}, after the paper's {experiment.shows}: contours of the target, dots: particles",
-            fontsize=9,
-        )
+        name = f"{exhibit.experiment.name}, after the paper's {exhibit.experiment.shows}"
+        upper.suptitle(f"{name}: contours of the target, dots: particles", fontsize=9)
         return canvas.saved(figure)
 
 
-def tradeoff_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def tradeoff_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Figure 3 in numbers: mean and deviation of the errors of single networks."""
-    found = facts.part(record, "CIFAR-10")
-    on = facts.data_name(record, "CIFAR-10")
-    headings = (
-        Heading("mean error of networks (ATE)", "%", on, "CIFAR-10 (Table 5)"),
+    headings = [
+        Heading("mean error of networks (ATE)", "%", exhibit.data_name(), "CIFAR-10 (Table 5)"),
         Heading("networks", "", "", "", 0),
-    )
+    ]
     rows = []
-    for row, method in experiment.rows.items():
-        errors = _errors(found, method)
-        known = Number(fmean(errors), spread=stdev(errors) if len(errors) > 1 else None) if errors else None
-        text = mapping(mapping(paper.get("rows")).get(row)).get("CIFAR-10 ATE")
-        rows.append((row, (Cell(known, written(text)), Cell(Number(len(errors)) if errors else None))))
+    for row, method in exhibit.experiment.rows.items():
+        errors = _errors(exhibit.part, method)
+        mean = Quantity(fmean(errors), stdev(errors) if len(errors) > 1 else None) if errors else None
+        rows.append((row, [exhibit.beside(mean, row, MEMBER_ERROR), Cell(Quantity(len(errors)) if errors else None)]))
+    repeats, plane = exhibit.part.repeats, exhibit.part.plane
     spread = (
         f"Mean ± standard deviation over single networks, every architecture trained "
-        f"{found.get('repeats', words.NOTHING)} times. The map of predictions: {found.get('plane', words.NOTHING)}."
+        f"{words.NOTHING if repeats is None else repeats} times. The map of predictions: {plane or words.NOTHING}."
     )
-    notes = facts.notes(experiment, record, paper, spread=spread)
-    return [PaperTable(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
+    return [exhibit.table("method", headings, rows, spread=spread)]
 
 
-def draw_tradeoff(experiment: Experiment, record: Record, paper: Record) -> tuple[str, bytes]:
-    """Left a histogram of errors for each method, right the map of predictions."""
-    found = facts.part(record, "CIFAR-10")
-    same_data = found.get("data") == "cifar10"  # the paper's errors belong on no other axis
-    known = [error for method in experiment.rows.values() for error in _errors(found, method)]
+def draw_tradeoff(exhibit: Exhibit) -> tuple[str, bytes]:
+    """Draw a histogram of errors for each method on the left, the map of predictions on the right."""
+    part, methods = exhibit.part, exhibit.experiment.rows
+    known = [error for method in methods.values() for error in _errors(part, method)]
     with canvas.styled() as new:
         figure = new(10.5, 6.2)
-        grid = figure.add_gridspec(len(experiment.rows), 2)
+        grid = figure.add_gridspec(len(methods), 2)
         panels = [figure.add_subplot(grid[0, 0])]
-        panels += [figure.add_subplot(grid[r, 0], sharex=panels[0]) for r in range(1, len(experiment.rows))]
+        panels += [figure.add_subplot(grid[row, 0], sharex=panels[0]) for row in range(1, len(methods))]
         axes_map = figure.add_subplot(grid[:, 1])
         bins = np.linspace(*canvas.padded(known or [0.0], 0.05), 13)
-        for number, (axes, (row, method)) in enumerate(zip(panels, experiment.rows.items(), strict=True)):
-            errors, colour = _errors(found, method), canvas.COLOURS[number]
-            if errors:
-                axes.hist(errors, bins=bins, color=colour, alpha=0.35, edgecolor=colour)
-                axes.plot(errors, [0.0] * len(errors), "|", color="black", ms=8, clip_on=False)
-                axes.axvline(fmean(errors), color=colour, lw=1.8, label=f"mean of ours {fmean(errors):.2f}")
-            text = mapping(mapping(paper.get("rows")).get(row)).get("CIFAR-10 ATE")
-            if same_data and text:
-                axes.axvline(float(text), color="black", lw=1.2, ls=":", label=f"the paper's {text}")
+        for number, (axes, (row, method)) in enumerate(zip(panels, methods.items(), strict=True)):
+            paper = exhibit.paper.rows.get(row, {}).get(MEMBER_ERROR)
+            # The paper's errors belong on no other axis than that of its own data.
+            _histogram(
+                axes, _errors(part, method), bins, canvas.COLOURS[number], paper if part.data == "cifar10" else None
+            )
             axes.set_title(row, loc="left")
-            axes.set_ylabel("networks")
-            axes.label_outer()
-            if not errors:
-                axes.set_ylim(0, 1)
-            else:
-                axes.yaxis.get_major_locator().set_params(integer=True)
-                axes.legend(loc="upper right", frameon=False)
-            points = sequence(mapping(mapping(found.get("methods")).get(method)).get("points"))
-            if points:
-                axes_map.plot(
-                    *np.array(points).T, canvas.MARKS[number], color=colour, mec="black", mew=0.5, ms=7, label=row
-                )
-        on = facts.data_name(record, "CIFAR-10")
-        panels[-1].set_xlabel(f"test error % of single networks, {on}; strokes: each network")
+            if points := part.networks(method).points:
+                style = {"color": canvas.COLOURS[number], "mec": "black", "mew": 0.5, "ms": 7}
+                axes_map.plot(*np.array(points, float).T, canvas.MARKS[number], label=row, **style)
+        panels[-1].set_xlabel(f"test error % of single networks, {exhibit.data_name()}; strokes: each network")
         axes_map.set_xlabel("first axis of the map, no unit")
         axes_map.set_ylabel("second axis of the map, no unit")
-        axes_map.set_title(f"predictions: {found.get('plane', words.NOTHING)}")
+        axes_map.set_title(f"predictions: {part.plane or words.NOTHING}")
         axes_map.set_xticks([])
         axes_map.set_yticks([])
         if axes_map.lines:
             axes_map.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2, frameon=False)
-        figure.suptitle(facts.two_lines(facts.title(experiment, record)), fontsize=9)
+        figure.suptitle(two_lines(exhibit.title()), fontsize=9)
         return canvas.saved(figure)
 
 
-def discrepancy_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def _histogram(axes: Any, errors: Sequence[float], bins: np.ndarray, colour: str, paper: str | None) -> None:
+    """Draw the errors of one method's networks, their mean, and the paper's mean where it is given."""
+    if errors:
+        axes.hist(errors, bins=bins, color=colour, alpha=0.35, edgecolor=colour)
+        axes.plot(errors, [0.0] * len(errors), "|", color="black", ms=8, clip_on=False)
+        axes.axvline(fmean(errors), color=colour, lw=1.8, label=f"mean of ours {fmean(errors):.2f}")
+    if paper:
+        axes.axvline(float(paper), color="black", lw=1.2, ls=":", label=f"the paper's {paper}")
+    axes.set_ylabel("networks")
+    axes.label_outer()
+    if errors:
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.legend(loc="upper right", frameon=False)
+    else:
+        axes.set_ylim(0, 1)
+
+
+def discrepancy_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Figure 4 in numbers."""
-    on = facts.data_name(record, "CIFAR-10")
-    headings = tuple(
-        Heading(name, unit, on, "")
-        for name, unit in (
-            ("likeliest architecture, test error", "%"),
-            ("best architecture, test error", "%"),
-            ("gap", "points"),
-        )
-    )
-    found = mapping(facts.part(record, "CIFAR-10").get("posteriors"))
-    rows = tuple(
-        (name, tuple(Cell(facts.ours(found.get(name), measure)) for measure in ("mode", "best", "gap")))
-        for name in POSTERIORS
-    )
-    spread = "Mean ± standard error over seeds."
-    notes = facts.notes(experiment, record, paper, spread=spread)
-    return [PaperTable(facts.title(experiment, record), "posterior", headings, rows, notes)]
+    measures = {
+        "mode": ("likeliest architecture, test error", "%"),
+        "best": ("best architecture, test error", "%"),
+        "gap": ("gap", "points"),
+    }
+    headings = [Heading(name, unit, exhibit.data_name(), "") for name, unit in measures.values()]
+    posteriors = exhibit.part.posteriors or {}
+    rows = [
+        (name, [Cell(over_seeds(posteriors.get(name, ()), measure)) for measure in measures]) for name in POSTERIORS
+    ]
+    return [exhibit.table("posterior", headings, rows, spread="Mean ± standard error over seeds.")]
 
 
-def draw_discrepancy(experiment: Experiment, record: Record) -> tuple[str, bytes]:
-    """Left the errors of the likeliest and the best architecture, right their gap; rings are seeds."""
-    found = mapping(facts.part(record, "CIFAR-10").get("posteriors"))
-    on = facts.data_name(record, "CIFAR-10")
+def draw_discrepancy(exhibit: Exhibit) -> tuple[str, bytes]:
+    """Draw the errors of the likeliest and the best architecture, and beside them their gap; rings are seeds."""
+    posteriors = exhibit.part.posteriors or {}
     with canvas.styled() as new:
         figure = new(8, 3.9)
         errors, gaps = figure.subplots(1, 2)
@@ -181,23 +168,26 @@ def draw_discrepancy(experiment: Experiment, record: Record) -> tuple[str, bytes
         )
         for axes, measure, label, number, shift in series:
             for place, name in enumerate(POSTERIORS):
-                entries = [mapping(entry) for entry in sequence(found.get(name))]
-                values = [100 * entry[measure] for entry in entries if words.is_number(entry.get(measure))]
-                if not values:
+                rows = posteriors.get(name, ())
+                values = [100 * value for row in rows if (value := getattr(row, measure)) is not None]
+                mean = over_seeds(rows, measure)
+                if mean is None:
                     continue
-                summary = summarise(values)
                 axes.plot([place + shift + 0.05] * len(values), values, "o", mfc="none", mec="0.55", ms=4)
                 axes.errorbar(
                     place + shift,
-                    summary.mean,
-                    yerr=summary.standard_error or 0.0,
+                    mean.value,
+                    yerr=mean.spread or 0.0,
                     fmt=canvas.MARKS[number],
                     color=canvas.COLOURS[number],
                     ms=7,
                     capsize=4,
                     label=label if place == 0 else None,
                 )
-        for axes, name in ((errors, f"test error %, {on}"), (gaps, "gap: likeliest less best, points")):
+        for axes, name in (
+            (errors, f"test error %, {exhibit.data_name()}"),
+            (gaps, "gap: likeliest less best, points"),
+        ):
             axes.set_xticks([0, 1], POSTERIORS)
             axes.set_xlim(-0.5, 1.5)
             axes.set_xlabel("posterior")
@@ -206,29 +196,30 @@ def draw_discrepancy(experiment: Experiment, record: Record) -> tuple[str, bytes
         gaps.set_ylim(bottom=min(0.0, gaps.get_ylim()[0]))
         canvas.legend_below(figure, errors)
         more = "with the supernet's weights; rings: seeds, bars: standard error"
-        figure.suptitle(facts.two_lines(facts.title(experiment, record), more), fontsize=9)
+        figure.suptitle(two_lines(exhibit.title(), more), fontsize=9)
         return canvas.saved(figure)
 
 
-def _deltas(record: Record) -> list[dict[str, Any]]:
-    return [dict(entry) for entry in map(mapping, sequence(mapping(record.get("gaussians")).get("deltas")))]
+def _gaussians(exhibit: Exhibit) -> GaussiansRecord:
+    return exhibit.record.gaussians or GaussiansRecord()
 
 
-def _over(entry: dict[str, Any], measure: Any) -> Number:
+def _over_particles(entry: DeltaRecord, measure: Measure) -> Quantity:
     """A measure of the particles' log densities, over seeds."""
-    summary = summarise([measure(particles) for particles in entry["log_density"]])
-    return Number(summary.mean, spread=summary.standard_error)
+    seeds = [[value for value in particles if value is not None] for particles in entry.log_density or ()]
+    summary = summarise([measure(densities) for densities in seeds])
+    return Quantity(summary.mean, spread=summary.standard_error)
 
 
-def _density(found: Record, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _density(target: GaussiansRecord, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The target's density on a grid, up to a constant."""
-    variances = sequence(found.get("variances")) or [1.0, 1.0]
+    variances = np.array(target.variances or (1.0, 1.0), float)
     total = np.zeros_like(x)
-    for first, second in sequence(found.get("centres")):
+    for first, second in np.array(target.centres or np.empty((0, 2)), float):
         total += np.exp(-0.5 * ((x - first) ** 2 / variances[0] + (y - second) ** 2 / variances[1]))
     return total
 
 
-def _errors(found: Record, method: str) -> list[float]:
-    entry = mapping(mapping(found.get("methods")).get(method))
-    return [100 * error for error in sequence(entry.get("errors")) if words.is_number(error)]
+def _errors(part: PartRecord, method: str) -> list[float]:
+    """The errors of a method's networks, in per cent."""
+    return [100 * error for error in part.networks(method).errors or () if error is not None]

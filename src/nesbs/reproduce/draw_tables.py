@@ -2,135 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nesbs.evaluation import paired, summarise
+from nesbs.records.experiment import AttackRow, MethodRow
+from nesbs.records.quality import IntervalRecord, RankingRecord, Truth
 from nesbs.report import canvas, words
-from nesbs.report.reading import Record, mapping, sequence
-from nesbs.report.table import Number
-from nesbs.reproduce import facts
-from nesbs.reproduce.spec import BEST_RESPONSE, Experiment
+from nesbs.report.table import Quantity
+from nesbs.reproduce.exhibit import CIFAR10, Exhibit, over_seeds, two_lines
+from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.reproduce.tables import Cell, Heading, PaperTable
 
 ATTACKS = {"fgsm": "FGSM", "pgd": "PGD-40", "cw": "CW", "autoattack": "AutoAttack"}  # ours: the paper's name
 OVER_SEEDS = "Ours: mean ± standard error over seeds (none with one seed)."
+SIZES = (1, 3, 5, 7)  # of Table 6
 
 
-def methods_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def methods_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Tables 1, 2, 3 and 5: a row for each of the paper's, in its order."""
+    columns, methods = exhibit.experiment.columns, exhibit.experiment.rows
     headings = [
-        Heading(column.name, column.unit, facts.data_name(record, column.part), column.part, column.places)
-        for column in experiment.columns.values()
+        Heading(column.name, column.unit, exhibit.data_name(column.part), column.part, column.places)
+        for column in columns.values()
     ]
     rows = []
-    for label in mapping(paper.get("rows")):
+    for label in exhibit.paper.rows:
         cells = []
-        for name, column in experiment.columns.items():
-            found = mapping(facts.part(record, column.part).get("methods")).get(experiment.rows.get(label, ""))
-            cells.append(facts.beside(facts.ours(found, column.measure), paper, label, name))
-        rows.append((label, tuple(cells)))
-    notes = facts.notes(experiment, record, paper, spread=OVER_SEEDS)
-    return [PaperTable(facts.title(experiment, record), "architecture(s)", tuple(headings), tuple(rows), notes)]
+        for name, column in columns.items():
+            measured = exhibit.record.part(column.part).rows(methods.get(label, ""))
+            cells.append(exhibit.beside(over_seeds(measured, column.measure), label, name))
+        rows.append((label, cells))
+    return [exhibit.table("architecture(s)", headings, rows, spread=OVER_SEEDS)]
 
 
-def attacks_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Table 4: one table for each data set, a row for each method under each attack."""
-    spread = "Mean ± standard deviation over the members attacked in turn; accuracies on the perturbed images."
     tables = []
-    for label in ("CIFAR-10", "CIFAR-100"):
-        on = facts.data_name(record, label)
+    for label in (CIFAR10, "CIFAR-100"):
+        part, on = exhibit.record.part(label), exhibit.data_name(label)
         headings = [Heading(name, "accuracy %", on, label) for name in ("Attack", "Defence", "Adaptive")]
         rows = []
-        for row, method in experiment.rows.items():
-            attacked = mapping(mapping(mapping(facts.part(record, label).get("methods")).get(method)).get("attacks"))
+        for row, method in exhibit.experiment.rows.items():
+            attacks = part.attacked(method).attacks or {}
             for attack, name in ATTACKS.items():
-                found = mapping(attacked.get(attack))
-                key = f"{label}, {row}, {name}"
+                measured, key = attacks.get(attack) or AttackRow(), f"{label}, {row}, {name}"
                 cells = (
-                    facts.beside(_accuracy(found, "attack"), paper, key, "Attack"),
-                    facts.beside(_accuracy(found, "defence"), paper, key, "Defence"),
-                    Cell(_accuracy(found, "adaptive")),
+                    exhibit.beside(_accuracy(measured.attack, measured.attack_std), key, "Attack"),
+                    exhibit.beside(_accuracy(measured.defence, measured.defence_std), key, "Defence"),
+                    Cell(_accuracy(measured.adaptive)),
                 )
                 rows.append((f"{row}, {name}", cells))
-        settings = [str(change) for change in sequence(facts.part(record, label).get("attack"))]
-        said = f"{spread} Ours under the settings {', '.join(settings)}." if settings else spread
-        notes = facts.notes(experiment, record, paper, spread=said)
-        tables.append(
-            PaperTable(
-                facts.title(experiment, record, label),
-                "method, attack",
-                tuple(headings),
-                tuple(rows),
-                notes,
-            )
-        )
+        spread = "Mean ± standard deviation over the members attacked in turn; accuracies on the perturbed images."
+        if part.attack:
+            spread += f" Ours under the settings {', '.join(part.attack)}."
+        tables.append(exhibit.table("method, attack", headings, rows, spread=spread, title=exhibit.title(label)))
     return tables
 
 
-def quality_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def quality_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Table 6: by error, as the paper's performance is, and by loss."""
-    found = facts.part(record, "CIFAR-10")
-    sizes = (1, 3, 5, 7)
-    on = facts.data_name(record, "CIFAR-10")
-    headings = tuple(Heading(f"n = {size}", "", on, "CIFAR-10") for size in sizes)
+    part = exhibit.part
+    headings = [Heading(f"n = {size}", "", exhibit.data_name(), CIFAR10) for size in SIZES]
     rows = []
     for kind in ("error", "loss"):
-        rankings = {
-            entry.get("size"): entry for entry in map(mapping, sequence(mapping(found.get("rankings")).get(kind)))
-        }
-        for name, measure, factor in (
-            ("Spearman", "spearman", 1),
-            ("Pearson", "pearson", 1),
-            ("Agreement-30 %", "agreement", 100),
+        rankings = {ranking.size: ranking for ranking in (part.rankings or {}).get(kind, ())}
+        measured = [rankings.get(size) or RankingRecord() for size in SIZES]
+        for name, intervals, factor in (
+            ("Spearman", [one.spearman for one in measured], 1),
+            ("Pearson", [one.pearson for one in measured], 1),
+            ("Agreement-30 %", [one.agreement for one in measured], 100),
         ):
-            numbers = [_interval(mapping(mapping(rankings.get(size)).get(measure)), factor) for size in sizes]
-            if kind == "error":
-                cells = tuple(
-                    facts.beside(n, paper, name, f"n = {size}") for n, size in zip(numbers, sizes, strict=True)
-                )
-            else:
-                cells = tuple(Cell(number) for number in numbers)
+            ours = [_interval(interval, factor) for interval in intervals]
+            cells = [
+                exhibit.beside(one, name, f"n = {size}") if kind == "error" else Cell(one)
+                for one, size in zip(ours, SIZES, strict=True)
+            ]
             rows.append((f"{name}, by {kind}" + (" (in %)" if factor == 100 else ""), cells))
-    truth = mapping(found.get("truth"))
-    spread = f"Truth: trained for {truth.get('epochs', words.NOTHING)} epochs. {found.get('verdict') or ''}".strip()
-    return [
-        PaperTable(
-            facts.title(experiment, record),
-            "measure",
-            headings,
-            tuple(rows),
-            facts.notes(experiment, record, paper, spread=spread),
-        )
-    ]
+    epochs = (part.truth or Truth()).epochs
+    shown = words.NOTHING if epochs is None else epochs
+    spread = f"Truth: trained for {shown} epochs. {part.verdict or ''}".strip()
+    return [exhibit.table("measure", headings, rows, spread=spread)]
 
 
-def posteriors_tables(experiment: Experiment, record: Record, paper: Record) -> list[PaperTable]:
+def posteriors_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Table 7: either posterior, and how far post-training is below best-response, paired over seeds."""
-    methods = mapping(facts.part(record, "CIFAR-10").get("methods"))
-    on = facts.data_name(record, "CIFAR-10")
-    headings = (
-        Heading("best-response", "test error %", on, "CIFAR-10"),
-        Heading("post-training", "test error %", on, "CIFAR-10"),
-        Heading("Δ", "points", on, "CIFAR-10"),
-    )
+    units = {"best-response": "test error %", "post-training": "test error %", "Δ": "points"}
+    headings = [Heading(name, unit, exhibit.data_name(), CIFAR10) for name, unit in units.items()]
     rows = []
-    for row, method in experiment.rows.items():
-        after, during = (sequence(methods.get(name)) for name in (method, method + BEST_RESPONSE))
-        cells = (
-            facts.beside(facts.ours(during, "error"), paper, row, "best-response"),
-            facts.beside(facts.ours(after, "error"), paper, row, "post-training"),
-            facts.beside(_improvement(during, after), paper, row, "Δ"),
-        )
-        rows.append((row, cells))
+    for row, method in exhibit.experiment.rows.items():
+        after, during = exhibit.part.rows(method), exhibit.part.rows(method + BEST_RESPONSE)
+        ours = (over_seeds(during, "error"), over_seeds(after, "error"), _improvement(during, after))
+        rows.append((row, [exhibit.beside(one, row, name) for one, name in zip(ours, units, strict=True)]))
     spread = (
         f"{OVER_SEEDS} Δ: best-response less post-training, paired over seeds; a 95 % t interval from three seeds on."
     )
-    notes = facts.notes(experiment, record, paper, spread=spread)
-    return [PaperTable(facts.title(experiment, record), "method", headings, tuple(rows), notes)]
+    return [exhibit.table("method", headings, rows, spread=spread)]
 
 
 def draw_tables(title: str, tables: list[PaperTable]) -> tuple[str, bytes]:
-    """A panel for each column of the tables: ours as discs, the paper's as open diamonds, with their spreads."""
+    """Draw a panel for each column of the tables: ours as discs, the paper's as open diamonds, with their spreads."""
     with canvas.styled() as new:
         across = max(len(table.headings) for table in tables)
         rows = sum(len(table.rows) for table in tables)
@@ -145,8 +116,8 @@ def draw_tables(title: str, tables: list[PaperTable]) -> tuple[str, bytes]:
                     axes.remove()
             panels[0].set_yticks(range(len(table.rows)), [label for label, _ in table.rows])
             panels[0].set_ylim(len(table.rows) - 0.5, -0.5)
-        _key(figure)
-        figure.suptitle(facts.two_lines(title), fontsize=9)
+        _legend(figure)
+        figure.suptitle(two_lines(title), fontsize=9)
         return canvas.saved(figure)
 
 
@@ -162,19 +133,14 @@ def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
             ("rank correlation", "linear correlation", "%"),
             strict=True,
         ):
-            shown = [(label, cells) for label, cells in table.rows if label.startswith(name)]
-            for number, (_, cells) in enumerate(shown):
-                _points(
-                    axes,
-                    sizes,
-                    [cell.ours for cell in cells],
-                    0.12 * number,
-                    label=f"ours, by {('error', 'loss')[number]}",
-                    look=number * 2,
-                )
-            _points(
-                axes, sizes, [cell.paper for cell in shown[0][1]], -0.12, label="the paper's (CIFAR-10)", paper=True
-            )
+            rows = [cells for label, cells in table.rows if label.startswith(name)]
+            for number, (kind, cells) in enumerate(zip(("error", "loss"), rows, strict=True)):
+                style = {"fmt": canvas.MARKS[2 * number], "color": canvas.COLOURS[2 * number], "ms": 5, "capsize": 2}
+                places, ours = [size + 0.12 * number for size in sizes], [cell.ours for cell in cells]
+                _points(axes, places, ours, style, f"ours, by {kind}")
+            style = {"fmt": "D", "mfc": "none", "color": canvas.PAPER, "ms": 6}
+            theirs = [cell.paper for cell in rows[0]]
+            _points(axes, [size - 0.12 for size in sizes], theirs, style, "the paper's (CIFAR-10)")
             axes.set_title(name)
             axes.set_xlabel("ensemble size n")
             axes.set_ylabel(unit)
@@ -183,41 +149,30 @@ def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
             axes.grid(lw=0.3)
         canvas.legend_below(figure, axes)
         more = "bars: 95 % intervals; dotted: chance"
-        figure.suptitle(facts.two_lines(table.title, more), fontsize=9)
+        figure.suptitle(two_lines(table.title, more), fontsize=9)
         return canvas.saved(figure)
 
 
 def _points(
-    axes: Any,
-    sizes: list[int],
-    numbers: list[Number | None],
-    shift: float,
-    *,
-    label: str,
-    look: int = 0,
-    paper: bool = False,
+    axes: Any, places: Sequence[float], values: Sequence[Quantity | None], style: dict[str, Any], label: str
 ) -> None:
-    known = [(size + shift, number) for size, number in zip(sizes, numbers, strict=True) if number is not None]
-    style: dict[str, Any] = (
-        {"fmt": "D", "mfc": "none", "color": canvas.PAPER, "ms": 6}
-        if paper
-        else {"fmt": canvas.MARKS[look], "color": canvas.COLOURS[look], "ms": 5, "capsize": 2}
-    )
+    """Draw the values that there are, with their reach."""
+    known = [(x, value) for x, value in zip(places, values, strict=True) if value is not None]
     if known:
-        reach = [[number.reach[side] for _, number in known] for side in (0, 1)]
-        axes.errorbar([x for x, _ in known], [n.value for _, n in known], yerr=reach, lw=1.2, label=label, **style)
+        reach = [[value.reach[side] for _, value in known] for side in (0, 1)]
+        axes.errorbar([x for x, _ in known], [v.value for _, v in known], yerr=reach, lw=1.2, label=label, **style)
 
 
 def _column(axes: Any, table: PaperTable, place: int) -> None:
     heading = table.headings[place]
     for row, (_, cells) in enumerate(table.rows):
-        ours, paper = cells[place].ours, cells[place].paper
-        if ours is not None:
-            reach = [[ours.reach[0]], [ours.reach[1]]]
-            axes.errorbar(ours.value, row - 0.12, xerr=reach, fmt="o", color=canvas.COLOURS[0], ms=5, lw=1.4, capsize=2)
-        if paper is not None:
-            reach = [[paper.reach[0]], [paper.reach[1]]]
-            axes.errorbar(paper.value, row + 0.12, xerr=reach, fmt="D", mfc="none", color=canvas.PAPER, ms=5, lw=1.0)
+        cell = cells[place]
+        for value, shift, style in (
+            (cell.ours, -0.12, {"fmt": "o", "color": canvas.COLOURS[0], "lw": 1.4, "capsize": 2}),
+            (cell.paper, 0.12, {"fmt": "D", "mfc": "none", "color": canvas.PAPER, "lw": 1.0}),
+        ):
+            if value is not None:
+                axes.errorbar(value.value, row + shift, xerr=[[reach] for reach in value.reach], ms=5, **style)
     axes.set_title(heading.name)
     mine = "ours: not run" if heading.ours == words.NOTHING else f"ours: {heading.ours}"
     values = [number.value for _, cells in table.rows for number in (cells[place].ours, cells[place].paper) if number]
@@ -229,7 +184,7 @@ def _column(axes: Any, table: PaperTable, place: int) -> None:
     axes.grid(axis="x", lw=0.3)
 
 
-def _key(figure: Any) -> None:
+def _legend(figure: Any) -> None:
     from matplotlib.lines import Line2D
 
     ours = Line2D([], [], color=canvas.COLOURS[0], marker="o", ls="none")
@@ -238,28 +193,25 @@ def _key(figure: Any) -> None:
     figure.legend([ours, paper], labels, loc="outside lower center", ncols=2, frameon=False)
 
 
-def _accuracy(found: Record, key: str) -> Number | None:
-    value, deviation = found.get(key), found.get(f"{key}_std")
-    if not words.is_number(value):
+def _accuracy(share: float | None, deviation: float | None = None) -> Quantity | None:
+    return None if share is None else Quantity(100 * share, None if deviation is None else 100 * deviation)
+
+
+def _interval(interval: IntervalRecord | None, factor: float) -> Quantity | None:
+    if interval is None or interval.value is None:
         return None
-    return Number(100 * value, spread=100 * deviation if words.is_number(deviation) else None)
+    if interval.low is None or interval.high is None:
+        return Quantity(factor * interval.value)
+    return Quantity(factor * interval.value, low=factor * interval.low, high=factor * interval.high)
 
 
-def _interval(found: Record, factor: float) -> Number | None:
-    value, low, high = (found.get(key) for key in ("value", "low", "high"))
-    if not words.is_number(value):
-        return None
-    ends = (factor * low, factor * high) if words.is_number(low) and words.is_number(high) else (None, None)
-    return Number(factor * value, low=ends[0], high=ends[1])
-
-
-def _improvement(during: list[Any], after: list[Any]) -> Number | None:
+def _improvement(during: Sequence[MethodRow], after: Sequence[MethodRow]) -> Quantity | None:
     """Best-response less post-training in points, over the seeds that both have."""
-    errors = [{mapping(e).get("seed"): 100 * mapping(e)["error"] for e in entries} for entries in (during, after)]
-    seeds = [seed for seed in errors[0] if seed in errors[1]]
+    first, second = ({row.seed: 100 * row.error for row in rows if row.error is not None} for rows in (during, after))
+    seeds = [seed for seed in first if seed in second]
     if not seeds:
         return None
-    found = paired([errors[0][seed] for seed in seeds], [errors[1][seed] for seed in seeds])
-    if found.low is not None:
-        return Number(found.mean, low=found.low, high=found.high)
-    return Number(found.mean, spread=summarise([errors[0][s] - errors[1][s] for s in seeds]).standard_error)
+    difference = paired([first[seed] for seed in seeds], [second[seed] for seed in seeds])
+    if difference.low is not None:
+        return Quantity(difference.mean, low=difference.low, high=difference.high)
+    return Quantity(difference.mean, summarise([first[seed] - second[seed] for seed in seeds]).standard_error)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nesbs import files
-from nesbs.report.reading import Record
+from nesbs.records import ExperimentRecord
 from nesbs.reproduce.draw_curves import curves_tables, draw_curves
 from nesbs.reproduce.draw_pictures import (
     discrepancy_tables,
@@ -24,11 +24,11 @@ from nesbs.reproduce.draw_tables import (
     posteriors_tables,
     quality_tables,
 )
-from nesbs.reproduce.facts import title
+from nesbs.reproduce.exhibit import Exhibit
 from nesbs.reproduce.spec import Experiment, paper_figures
 from nesbs.reproduce.tables import PaperTable, as_csv, as_latex, as_markdown
 
-TABLES: dict[str, Callable[[Experiment, Record, Record], list[PaperTable]]] = {
+TABLES: dict[str, Callable[[Exhibit], list[PaperTable]]] = {
     "methods": methods_tables,
     "attacks": attacks_tables,
     "quality": quality_tables,
@@ -40,12 +40,29 @@ TABLES: dict[str, Callable[[Experiment, Record, Record], list[PaperTable]]] = {
 }
 
 
-def tables_of(experiment: Experiment, record: Record) -> list[PaperTable]:
+FIGURES: dict[str, Callable[[Exhibit], tuple[str, bytes]]] = {
+    "discrepancy": draw_discrepancy,
+    "tradeoff": draw_tradeoff,
+    "curves": draw_curves,
+    "gaussians": draw_gaussians,
+}
+
+
+def tables_of(experiment: Experiment, record: ExperimentRecord) -> list[PaperTable]:
     """The tables of an experiment; what its record lacks is a dash."""
-    return TABLES[experiment.kind](experiment, record, paper_figures(experiment.name))
+    return TABLES[experiment.kind](Exhibit(experiment, record, paper_figures(experiment.name)))
 
 
-def write(folder: Path, experiment: Experiment, record: Record) -> tuple[str, list[Path]]:
+def picture_of(experiment: Experiment, record: ExperimentRecord) -> tuple[str, bytes]:
+    """The figure of an experiment as SVG and as PNG."""
+    exhibit = Exhibit(experiment, record, paper_figures(experiment.name))
+    if experiment.kind in FIGURES:
+        return FIGURES[experiment.kind](exhibit)
+    tables = TABLES[experiment.kind](exhibit)
+    return draw_quality(tables) if experiment.kind == "quality" else draw_tables(exhibit.title(), tables)
+
+
+def write(folder: Path, experiment: Experiment, record: ExperimentRecord) -> tuple[str, list[Path]]:
     """Write NAME.md, .tex, .csv, .svg and .png; the Markdown, and all paths."""
     tables = tables_of(experiment, record)
     svg, png = picture_of(experiment, record)
@@ -54,21 +71,3 @@ def write(folder: Path, experiment: Experiment, record: Record) -> tuple[str, li
         files.write_text(folder / f"{experiment.name}.{ending}", text)
     files.write_bytes(folder / f"{experiment.name}.png", png)
     return texts["md"], [folder / f"{experiment.name}.{ending}" for ending in (*texts, "png")]
-
-
-def picture_of(experiment: Experiment, record: Record) -> tuple[str, bytes]:
-    """The figure of an experiment as SVG and as PNG."""
-    paper, tables = paper_figures(experiment.name), tables_of(experiment, record)
-    match experiment.kind:
-        case "gaussians":
-            return draw_gaussians(experiment, record)
-        case "tradeoff":
-            return draw_tradeoff(experiment, record, paper)
-        case "discrepancy":
-            return draw_discrepancy(experiment, record)
-        case "curves":
-            return draw_curves(experiment, record)
-        case "quality":
-            return draw_quality(tables)
-        case _:
-            return draw_tables(title(experiment, record), tables)

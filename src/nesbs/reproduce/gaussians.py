@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nesbs import rng
+from nesbs.records.experiment import DeltaRecord, GaussiansRecord
 from nesbs.reproduce.work import Work
 from nesbs.samplers import sample_svgd_rd
 
@@ -41,24 +42,24 @@ def run_gaussians(work: Work) -> None:
     deltas = torch.tensor(scale.deltas, dtype=torch.float64).expand(len(seeds), -1)
     work.progress.start("SVGD-RD", 1)
     # Algorithm 3 as it stands, and as the caption has it: no momentum.
-    found = sample_svgd_rd(
+    particles = sample_svgd_rd(
         log_density, torch.stack(starts), delta=deltas, steps=scale.steps, step_size=scale.step_size, momentum=0.0
     )
     work.progress.finish(f"{scale.steps} steps")
-    densities = log_density(found)
-    work.record["gaussians"] = {
-        "centres": [list(centre) for centre in CENTRES],
-        "variances": list(VARIANCES),
-        "steps": scale.steps,
-        "step_size": scale.step_size,
-        "seeds": seeds,
-        "deltas": [
-            {
-                "delta": delta,
-                "particles": found[0, place].tolist(),  # of the first seed, for the picture
-                "log_density": densities[:, place].tolist(),  # (seeds, particles)
-            }
+    densities = log_density(particles)
+    gaussians = GaussiansRecord(
+        centres=CENTRES,
+        variances=VARIANCES,
+        steps=scale.steps,
+        step_size=scale.step_size,
+        seeds=tuple(seeds),
+        deltas=tuple(
+            DeltaRecord(
+                delta=delta,
+                particles=particles[0, place].tolist(),  # of the first seed, for the picture
+                log_density=densities[:, place].tolist(),  # (seeds, particles)
+            )
             for place, delta in enumerate(scale.deltas)
-        ],
-    }
-    work.save()
+        ),
+    )
+    work.save(gaussians=gaussians)

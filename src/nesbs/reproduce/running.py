@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from nesbs.compare.curves import curves
 from nesbs.compare.methods import REFERENCE
+from nesbs.records import CurvesRecord, ExperimentRecord
+from nesbs.records.attacks import DefenceRecord, EnsembleAttacks
+from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
+from nesbs.records.quality import QualityAnswer
 from nesbs.reproduce.contest import stem
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.spec import BEST_RESPONSE
@@ -17,13 +21,14 @@ from nesbs.runs.attack import attack_ensemble, attack_settings
 from nesbs.runs.quality import measure_quality
 from nesbs.supernet import Estimator
 
+Row = TypeVar("Row", MethodRow, DiscrepancyRow)
 
-def run(work: Work) -> dict[str, Any]:
+
+def run(work: Work) -> ExperimentRecord:
     """Run what is missing of an experiment; its record."""
     work.begin()
     KINDS[work.experiment.kind](work)
-    work.record["complete"] = True
-    work.save()
+    work.save(complete=True)
     return work.record
 
 
@@ -34,14 +39,12 @@ def run_methods(work: Work) -> None:
     for label, part, recipe in work.parts():
         for seed in work.seeds(recipe):
             contest = searched[label, seed] = work.contest(recipe, seed)
-            place = work.about(label, contest)
+            work.describe(label, contest)
             if part.search_only:
                 continue
-            found = place.setdefault("methods", {})
             source = searched.get((part.searched_on or "", seed))
             for method in work.methods(contest).values():
-                _put(found.setdefault(method, []), contest.row(method, source, count=count))
-                work.save()
+                _save_row(work, label, method, contest.row(method, source, count=count))
 
 
 def run_attacks(work: Work) -> None:
@@ -50,32 +53,36 @@ def run_attacks(work: Work) -> None:
     searched = {}
     for label, part, recipe in work.parts():
         contest = searched[label] = work.contest(recipe, recipe.seed)
-        place = work.about(label, contest)
-        place["attack"] = list(work.scale.attack)
+        work.describe(label, contest)
         for method in work.methods(contest).values():
             contest.row(method, searched.get(part.searched_on or ""))
-            attacked = attack_ensemble(contest.run, stem(method), contest.ensemble(method), settings)
-            place.setdefault("methods", {})[method] = {
-                "clean": attacked["clean"],
-                "attacks": {
-                    name: {
-                        **{key: result[key] for key in ("attack", "attack_std", "defence", "defence_std", "images")},
-                        "adaptive": result["adaptive"]["attack"],
-                    }
-                    for name, result in attacked["attacks"].items()
-                },
-            }
-            work.record["left_out"].update(attacked["skipped"])
-            work.save()
+            ensemble = contest.ensemble(method)
+            attacked = EnsembleAttacks.from_json(attack_ensemble(contest.run, stem(method), ensemble, settings))
+            rows = {name: _attack_row(result) for name, result in (attacked.attacks or {}).items()}
+            work.leave_out(attacked.skipped or {})
+            methods = work.record.part(label).methods or {}
+            entry = AttackedMethod(clean=attacked.clean, attacks=rows)
+            work.save_part(label, attack=work.scale.attack, methods={**methods, method: entry})
+
+
+def _attack_row(result: DefenceRecord) -> AttackRow:
+    return AttackRow(
+        attack=result.attack,
+        attack_std=result.attack_std,
+        defence=result.defence,
+        defence_std=result.defence_std,
+        images=result.images,
+        adaptive=result.adaptive and result.adaptive.attack,
+    )
 
 
 def run_quality(work: Work) -> None:
     """Table 6: estimated against true performance."""
     for label, _, recipe in work.parts():
         contest = work.contest(recipe, recipe.seed)
-        found = measure_quality(contest.run, **work.scale.quality)
-        work.about(label, contest).update({key: found[key] for key in ("truth", "rankings", "verdict")})
-        work.save()
+        answer = QualityAnswer.from_json(measure_quality(contest.run, **work.scale.quality))
+        work.describe(label, contest)
+        work.save_part(label, truth=answer.truth, rankings=answer.rankings, verdict=answer.verdict)
 
 
 def run_posteriors(work: Work) -> None:
@@ -83,11 +90,10 @@ def run_posteriors(work: Work) -> None:
     for label, _, recipe in work.parts():
         for seed in work.seeds(recipe):
             contest = work.contest(recipe, seed)
-            found = work.about(label, contest).setdefault("methods", {})
+            work.describe(label, contest)
             for method in work.methods(contest).values():
                 for name in (method, method + BEST_RESPONSE):
-                    _put(found.setdefault(name, []), contest.row(name))
-                    work.save()
+                    _save_row(work, label, name, contest.row(name))
 
 
 def run_discrepancy(work: Work) -> None:
@@ -95,7 +101,7 @@ def run_discrepancy(work: Work) -> None:
     for label, _, recipe in work.parts():
         for seed in work.seeds(recipe):
             contest = work.contest(recipe, seed)
-            found = work.about(label, contest).setdefault("posteriors", {})
+            work.describe(label, contest)
             own = contest.run
             posterior = own.posterior()
             for name, pair in (
@@ -104,9 +110,10 @@ def run_discrepancy(work: Work) -> None:
             ):
                 estimator = Estimator(pair[0], own.data.test, batch_size=recipe.search.batch_size)
                 gap = discrepancy(estimator, pair[1], count=work.scale.draws, seed=seed)
-                entry = {"seed": seed, "mode": gap.mode, "best": gap.best, "gap": gap.gap, "draws": work.scale.draws}
-                _put(found.setdefault(name, []), entry)
-                work.save()
+                row = DiscrepancyRow(seed=seed, mode=gap.mode, best=gap.best, gap=gap.gap, draws=work.scale.draws)
+                posteriors = work.record.part(label).posteriors or {}
+                rows = in_order(posteriors.get(name, ()), row)
+                work.save_part(label, posteriors={**posteriors, name: rows})
 
 
 def run_curves(work: Work) -> None:
@@ -115,7 +122,7 @@ def run_curves(work: Work) -> None:
         scale = work.scale
         contest = work.contest(recipe, recipe.seed)
         methods = list(dict.fromkeys([REFERENCE, *work.methods(contest).values()]))
-        found = curves(
+        drawn = curves(
             recipe,
             work.place(recipe),
             methods,
@@ -127,13 +134,24 @@ def run_curves(work: Work) -> None:
             device=work.device,
             progress=work.progress,
         )
-        work.about(label, contest).update({"points": found["points"], "seeds": found["seeds"]})
-        work.save()
+        record = CurvesRecord.from_json(drawn)
+        work.describe(label, contest)
+        work.save_part(label, points=record.points, seeds=record.seeds)
 
 
-def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
-    """Put a seed's entry into its place."""
-    entries[:] = sorted([e for e in entries if e["seed"] != entry["seed"]] + [entry], key=lambda e: int(e["seed"]))
+def _save_row(work: Work, label: str, method: str, row: MethodRow) -> None:
+    """Write a method's figures under one seed into a part."""
+    part = work.record.part(label)
+    work.save_part(label, methods={**(part.methods or {}), method: in_order(part.rows(method), row)})
+
+
+def in_order(rows: Sequence[Row], new: Row) -> tuple[Row, ...]:
+    """Rows by seed with a new one among them, which replaces an earlier one of its seed.
+
+    >>> [row.seed for row in in_order([MethodRow(seed=0), MethodRow(seed=2)], MethodRow(seed=1))]
+    [0, 1, 2]
+    """
+    return tuple(sorted([row for row in rows if row.seed != new.seed] + [new], key=lambda row: row.seed or 0))
 
 
 KINDS: dict[str, Callable[[Work], None]] = {

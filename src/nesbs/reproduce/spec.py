@@ -89,6 +89,14 @@ class Experiment(Settings):
         return self.rows if wanted is None else {row: self.rows[row] for row in wanted}
 
 
+class PaperFigures(Settings):
+    """What the paper prints: figures by row and column, as it writes them."""
+
+    source: str
+    says: str | None = Field(None, description="what the paper finds, in words")
+    rows: dict[str, dict[str, str]]
+
+
 def experiment(name: str) -> Experiment:
     """What is run for one of `NAMES`.
 
@@ -100,13 +108,13 @@ def experiment(name: str) -> Experiment:
     return Experiment.of({"name": name, **yaml.safe_load(_text("experiments", name))})
 
 
-def paper_figures(name: str) -> dict[str, Any]:
-    """The paper's own figures for one of `NAMES`: `source`, and `rows` of columns, as it writes them.
+def paper_figures(name: str) -> PaperFigures:
+    """The paper's own figures for one of `NAMES`.
 
-    >>> paper_figures("table1")["rows"]["NES-RS"]["CIFAR-10"]
+    >>> paper_figures("table1").rows["NES-RS"]["CIFAR-10"]
     '5.83 ± 0.33'
     """
-    return dict(yaml.load(_text("paper", name), Loader=yaml.BaseLoader))  # figures stay as they are written
+    return PaperFigures.of(yaml.load(_text("paper", name), Loader=yaml.BaseLoader))  # figures stay as they are written
 
 
 def _text(folder: str, name: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nesbs.report import words
-from nesbs.report.table import Number, Table, figure
+from nesbs.report.table import Quantity, Table, shown
 
 
-def written(text: str | None) -> Number | None:
+def written(text: str | None) -> Quantity | None:
     """A figure as the paper writes it.
 
     >>> written("5.83 ± 0.33").spread, written("-0.12").value, written(None)
@@ -18,7 +18,7 @@ def written(text: str | None) -> Number | None:
     if text is None:
         return None
     mean, _, spread = text.partition("±")
-    return Number(float(mean), float(spread) if spread else None, written=text)
+    return Quantity(float(mean), float(spread) if spread else None, written=text)
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Heading:
 class Cell:
     """Our figure and the paper's; None where there is none."""
 
-    ours: Number | None = None
-    paper: Number | None = None
+    ours: Quantity | None = None
+    paper: Quantity | None = None
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class PaperTable:
             cells = [cells[place] for _, cells in self.rows]
             what = f"{heading.name} {heading.unit}".strip()
             headings.append(f"{what}\nours{_on(heading.ours)}")
-            columns.append([figure(cell.ours, heading.places) for cell in cells])
+            columns.append([shown(cell.ours, heading.places) for cell in cells])
             if any(cell.paper for cell in cells):
                 headings.append(f"{what}\nthe paper's{_on(heading.paper)}")
-                columns.append([figure(cell.paper, heading.places) for cell in cells])
+                columns.append([shown(cell.paper, heading.places) for cell in cells])
         return Table(headings, list(zip(*columns, strict=True)), self.title, self.notes)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from nesbs import metrics
 from nesbs.ensemble import Ensemble
+from nesbs.records.experiment import SingleNetworks
 from nesbs.reproduce.work import Work
 
 IMAGES = 1000  # test images whose predictions the map is made of, at most
@@ -19,26 +18,26 @@ def run_tradeoff(work: Work) -> None:
     for label, _, recipe in work.parts():
         contest = work.contest(recipe, recipe.seed)
         methods = work.methods(contest)
-        place = work.about(label, contest)
-        found: dict[str, Any] = {}
-        predicted = []
+        work.describe(label, contest)
+        test, networks, predictions = contest.run.data.test, {}, []
         for method in methods.values():
             architectures = list(dict.fromkeys(contest.selection(method).architectures))
-            networks = [a for a in architectures for _ in range(work.scale.repeats)]
-            test = contest.run.data.test
-            ensemble = Ensemble(contest.trained.members(networks))
+            trained = [architecture for architecture in architectures for _ in range(work.scale.repeats)]
+            ensemble = Ensemble(contest.trained.members(trained))
             log_probs = ensemble.predict(test, batch_size=recipe.evaluation.batch_size).log_softmax(-1)
-            found[method] = {
-                "architectures": [str(architecture) for architecture in architectures],
-                "which": [architectures.index(network) for network in networks],
-                "errors": metrics.error(log_probs, test.labels).tolist(),
-            }
-            predicted.append(log_probs[:, :IMAGES].exp().double().flatten(1).cpu())
-        name, points = plane(torch.cat(predicted), seed=recipe.seed)
-        for entry in found.values():
-            entry["points"] = [points.pop(0) for _ in entry["errors"]]
-        place.update({"methods": found, "plane": name, "repeats": work.scale.repeats})
-        work.save()
+            networks[method] = SingleNetworks(
+                architectures=[str(architecture) for architecture in architectures],
+                which=[architectures.index(architecture) for architecture in trained],
+                errors=metrics.error(log_probs, test.labels).tolist(),
+            )
+            predictions.append(log_probs[:, :IMAGES].exp().double().flatten(1).cpu())
+        how, points = plane(torch.cat(predictions), seed=recipe.seed)
+        placed = iter(points)
+        on_the_map = {
+            method: entry.replace(points=[next(placed) for _ in entry.errors or ()])
+            for method, entry in networks.items()
+        }
+        work.save_part(label, methods=on_the_map, plane=how, repeats=work.scale.repeats)
 
 
 def plane(predictions: Tensor, *, seed: int) -> tuple[str, list[list[float]]]:

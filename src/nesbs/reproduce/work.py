@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from nesbs.compare.methods import METHODS
 from nesbs.compare.over_seeds import begin
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
+from nesbs.records import ExperimentRecord
+from nesbs.records.experiment import Asked, Epochs
 from nesbs.records.recipe import Recipe, flatten
 from nesbs.reproduce.contest import PaperContest
 from nesbs.reproduce.spec import Experiment, Part, Scale, ScaleName
@@ -29,7 +31,6 @@ from nesbs.runs.stage import Progress, device_name
 from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours
-RECORD = "record.json"
 WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together"}  # on what a shared folder holds
 
 
@@ -44,7 +45,7 @@ class Work:
     seed: int | None = None
     device: str = "cpu"
     progress: Progress = field(default_factory=Progress)
-    record: dict[str, Any] = field(default_factory=dict)
+    record: ExperimentRecord = field(default_factory=ExperimentRecord)
 
     @property
     def scale(self) -> Scale:
@@ -57,44 +58,48 @@ class Work:
         return self.out / self.scale_name / self.experiment.name
 
     def begin(self) -> None:
-        """Take the folder, or go on in it; raises where it is someone else's or was made by another command."""
+        """Take the folder, or resume in it; raises where it is someone else's or was made by another command."""
         if self.out.exists() and not self.out.is_dir():
             raise NesbsError(f"--out {self.out} is a file: name a folder")
         ours = (self.out / MARK).is_file()
         if not ours and self.out.is_dir() and any(entry.suffix != files.PART for entry in self.out.iterdir()):
             raise NesbsError(f"--out {self.out} holds something else: name another folder")
-        asked = {
-            "name": self.experiment.name,
-            "scale": self.scale_name,
-            "set": list(self.changes),
-            "seed": self.seed,
-        }
-        path = self.folder / RECORD
-        kept: dict[str, Any] = files.read_mapping(path) if path.is_file() else {"asked": asked}
-        if kept.get("asked") != asked:
-            there: dict[str, Any] = dict(kept.get("asked") or {})
-            options = [f"--set {change}" for change in there.get("set") or []]
-            options += [] if there.get("seed") is None else [f"--seed {there['seed']}"]
+        asked = Asked(name=self.experiment.name, scale=self.scale_name, set=self.changes, seed=self.seed)
+        record = ExperimentRecord.find(self.folder) or ExperimentRecord(asked=asked)
+        earlier = record.asked or Asked()
+        if earlier != asked:
+            options = [f"--set {change}" for change in earlier.set or ()]
+            options += [] if earlier.seed is None else [f"--seed {earlier.seed}"]
             raise NesbsError(
                 f"{self.folder} was made with {' '.join(options) or 'no --set and no --seed'}: give the same, or name "
                 "another folder with --out"
             )
-        self.record = {"left_out": {}, "parts": {}, **kept, "nesbs": __version__, "device": device_name(self.device)}
-        self.record["left_out"] = self._left_out()
+        device = device_name(self.device)
+        self.record = record.replace(left_out=self._left_out(), parts=record.parts or {}, device=device)
         for leftover in self.folder.glob(f".*{files.PART}"):  # of a write that was killed
             leftover.unlink(missing_ok=True)
         if not ours:
             files.write_json(self.out / MARK, {"nesbs": __version__})
         self.save()
 
-    def save(self) -> None:
-        """Bring the record up to date."""
-        files.write_json(self.folder / RECORD, self.record)
+    def save(self, **values: Any) -> None:
+        """Write the record, with other values for some of its fields."""
+        self.record = self.record.replace(**values)
+        self.record.write(self.folder / ExperimentRecord.FILE)
+
+    def save_part(self, label: str, **values: Any) -> None:
+        """Write the record, with other values for some fields of one of its parts."""
+        self.record = self.record.with_part(label, **values)
+        self.save()
+
+    def leave_out(self, reasons: Mapping[str, str]) -> None:
+        """Say in the record what could not be run, and why."""
+        self.record = self.record.replace(left_out={**(self.record.left_out or {}), **reasons})
 
     def parts(self) -> Iterator[tuple[str, Part, Recipe]]:
-        """The parts whose data are there, with their recipes; `part_record` has a place for each."""
+        """The parts whose data are there, with their recipes."""
         for label, part in self.scale.parts.items():
-            if label not in self.record["left_out"]:
+            if label not in (self.record.left_out or {}):
                 yield label, part, self.recipe(part)
 
     def recipe(self, part: Part) -> Recipe:
@@ -108,16 +113,16 @@ class Work:
 
     def methods(self, contest: PaperContest) -> dict[str, str]:
         """The paper's rows that can be run, with their methods; a cell that cannot be built goes to `left_out`."""
-        found = {}
-        for row, method in self.experiment.asked(self.scale_name).items():
-            self.record["left_out"].pop(row, None)
+        asked = self.experiment.asked(self.scale_name)
+        reasons = {}
+        for row, method in asked.items():
             try:
                 contest.check(method)
             except NesbsError as error:
-                self.record["left_out"][row] = str(error)
-            else:
-                found[row] = method
-        return found
+                reasons[row] = str(error)
+        earlier = {name: why for name, why in (self.record.left_out or {}).items() if name not in asked}
+        self.record = self.record.replace(left_out={**earlier, **reasons})
+        return {row: method for row, method in asked.items() if row not in reasons}
 
     def place(self, recipe: Recipe) -> Path:
         """The folder of a recipe's runs, the same for every experiment at this scale."""
@@ -135,26 +140,24 @@ class Work:
         own = recipe.model_copy(update={"seed": seed})
         return PaperContest(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
 
-    def about(self, label: str, contest: PaperContest) -> dict[str, Any]:
-        """A part's place in the record, which says on what it is made."""
+    def describe(self, label: str, contest: PaperContest) -> None:
+        """Say in the record what a part is made on."""
         data, recipe, part = contest.run.data, contest.run.recipe, self.scale.parts[label]
-        place: dict[str, Any] = self.record["parts"].setdefault(label, {})
-        place.update(
-            {
-                "data": data.name,
-                "train_images": len(data.train),
-                "test_images": len(data.test),
-                "size": list(data.train.size),
-                "space": recipe.space.name,
-                "ensemble_size": recipe.ensemble.size,
-                "searched_on": part.searched_on,
-                "epochs": {
-                    "supernet": recipe.supernet.epochs if part.searched_on is None else None,
-                    "members": None if part.search_only else recipe.members.epochs,
-                },
-            }
+        self.record = self.record.with_part(
+            label,
+            data=data.name,
+            train_images=len(data.train),
+            test_images=len(data.test),
+            size=tuple(data.train.size),
+            space=recipe.space.name,
+            ensemble_size=recipe.ensemble.size,
+            searched_on=part.searched_on,
+            added=recipe.additions(),
+            epochs=Epochs(
+                supernet=recipe.supernet.epochs if part.searched_on is None else None,
+                members=None if part.search_only else recipe.members.epochs,
+            ),
         )
-        return place
 
     def _left_out(self) -> dict[str, str]:
         """Parts whose data cannot be loaded, and why; raises where no part can be run."""
