@@ -28,7 +28,7 @@ from nesbs import files
 from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass
 from nesbs.posterior import Posterior, PosteriorSettings, fit_posterior
-from nesbs.rivals import best_response, discrepancy
+from nesbs.rivals import SearchRequest, best_response, discrepancy
 from nesbs.runs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, train_supernet
@@ -68,14 +68,8 @@ def measure(
         }
 
     started = time.perf_counter()
-    supernet, learned = best_response(
-        space,
-        data.search_train,
-        data.search_valid,
-        seed=seed,
-        supernet=chosen,
-        posterior=PosteriorSettings.of(fitting),
-    )
+    request = SearchRequest(space, data.search_train, data.search_valid, chosen, seed=seed)
+    supernet, learned = best_response(request, PosteriorSettings.of(fitting))
     yield judged("during (best response)", supernet, learned, started)
     started = time.perf_counter()
     uniform = train_supernet(space, data.search_train, seed=seed, **shared)

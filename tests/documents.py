@@ -39,7 +39,8 @@ SIZES = {
     "nesbs.train_supernet": SMALL,
     "nesbs.fit_posterior": {"steps": 2, "batch_size": 20},
     "nesbs.train_ensemble": SMALL,
-    "nesbs.compare.over_seeds.compare": {"seeds": 1},
+    "nesbs.compare.compare": {"seeds": 1},
+    "nesbs.compare.curves": {"seeds": 1},
 }
 
 

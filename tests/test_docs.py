@@ -7,6 +7,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module, resources
+from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
@@ -14,14 +15,16 @@ import pytest
 import tables
 import torch
 import yaml
+from compare import test_method_contract
 from documents import ROOT, at_toy_size, check_mention, code, commands, folder_of_images, mentions, run_command, table
 from samplers import test_ensembles
 from spaces import test_contract
 
 from nesbs.cli import app
-from nesbs.compare.methods import METHODS
+from nesbs.compare import METHODS, Candidates
 from nesbs.evaluation.ranking import fisher_interval, rank
 from nesbs.posterior import Posterior
+from nesbs.rivals import RivalSettings
 from nesbs.samplers import NoEnsembleError
 from nesbs.spaces import SPACES
 
@@ -122,10 +125,17 @@ def check_rival(space):
     def score(ensembles):
         return torch.tensor([max(losses[member] for member in ensemble) for ensemble in ensembles])
 
-    found = space["top"](pool, 2, score)
+    candidates = Candidates(pool, 2, score, SPACES["toy-edges"](), RivalSettings(), 0)
+    found = METHODS["top"].select(candidates)
     assert found.architectures == (pool[1], pool[3])
     assert found.loss == 2.0
     assert "| top " in space["table"]
+    assert "| top " in space["curve"]
+    # The commands ran three seeds where the code above them ran one.
+    for name in ("comparison", "curves"):
+        assert "| top " in Path(f"runs/top/{name}.md").read_text()
+        assert len(json.loads(Path(f"runs/top/{name}.json").read_text())["seeds"]) == 3
+    test_method_contract.check_method(METHODS["top"], Path("contract"))
 
 
 def check_delta(space):

@@ -10,14 +10,15 @@ from toys import call, comparison_of
 from toys import compared_recipe as recipe
 
 from nesbs import files
-from nesbs.compare.budgets import remembered, times_within
-from nesbs.compare.methods import METHODS, Contest
-from nesbs.compare.one_shot import _TRAINED, one_shot
-from nesbs.compare.over_seeds import compare, timed
+from nesbs.compare.budgets import measured_once, timed, times_within
+from nesbs.compare.harness import Harness
+from nesbs.compare.methods import METHODS
+from nesbs.compare.one_shot import OneShot
+from nesbs.compare.over_seeds import compare
 from nesbs.errors import NesbsError
 from nesbs.records import ComparisonRecord
 from nesbs.report import comparison_as_markdown
-from nesbs.rivals import Found
+from nesbs.rivals import SearchResult
 from nesbs.runs.run import Run
 
 BY_SUPERNET = ("rivals.judge=supernet", "rivals.measure=supernet", "sampler.delta=0.5", "sampler.steps=20")
@@ -48,24 +49,24 @@ class OneSecondEach:
 
 
 @pytest.fixture
-def trained_contest(tmp_path):
-    """A contest of six seconds with such a pool."""
-    contest = Contest(Run.create(tmp_path / "run", timed(recipe(), 6.5)))
-    contest.judged = OneSecondEach(contest.run.data.search_valid)
-    return contest
+def trained_harness(tmp_path):
+    """A harness of six seconds with such a pool."""
+    harness = Harness(Run.create(tmp_path / "run", timed(recipe(), 6.5)))
+    harness.judged = OneSecondEach(harness.run.data.search_valid)
+    return harness
 
 
-def test_methods_that_train_what_they_judge_stop_in_time(trained_contest):
-    assert len(trained_contest.candidates) == 6
-    assert files.read_json(trained_contest.run.folder / "rivals" / "budget.json") == {"pool": 6}
+def test_methods_that_train_what_they_judge_stop_in_time(trained_harness):
+    assert len(trained_harness.candidates) == 6
+    assert files.read_json(trained_harness.run.folder / "rivals" / "budget.json") == {"pool": 6}
     for method in ("urs", "nes-rs", "single-best", "nes-re"):
-        assert len(METHODS[method](trained_contest).candidates) == 6
+        assert len(METHODS[method].choose(trained_harness).candidates) == 6
 
 
 def test_one_ensemble_is_judged_however_short_the_time(tmp_path):
-    contest = Contest(Run.create(tmp_path / "run", timed(recipe(), 0.5)))
-    contest.judged = OneSecondEach(contest.run.data.search_valid)
-    assert len(contest.candidates) == 2
+    harness = Harness(Run.create(tmp_path / "run", timed(recipe(), 0.5)))
+    harness.judged = OneSecondEach(harness.run.data.search_valid)
+    assert len(harness.candidates) == 2
 
 
 def test_methods_that_use_the_supernet_pay_for_it_first(tmp_path, monkeypatch):
@@ -74,38 +75,38 @@ def test_methods_that_use_the_supernet_pay_for_it_first(tmp_path, monkeypatch):
     stages = files.read_json(run.folder / "record.json")["stages"]
     paid = [stages[stage]["seconds"] for stage in ("supernet", "posterior")]
     run.recipe = timed(run.recipe, 4.5 + sum(paid))
-    monkeypatch.setattr("nesbs.compare.methods.estimating", lambda run: lambda architecture: 1.0)
-    assert len(Contest(run).candidates) == 4 + int(0.5 + paid[1])
+    monkeypatch.setattr("nesbs.compare.harness.estimating", lambda run: lambda architecture: 1.0)
+    assert len(Harness(run).candidates) == 4 + int(0.5 + paid[1])
     asked = []
 
     def half(left, trial, usual, *, most):
         asked.append((round(left, 2), usual))
         return 3
 
-    monkeypatch.setattr("nesbs.compare.methods.times_within", half)
-    chosen = METHODS["nesbs"](Contest(run))
+    monkeypatch.setattr("nesbs.compare.posterior_search.times_within", half)
+    chosen = METHODS["nesbs"].choose(Harness(run))
     assert [proposal.round for proposal, _ in chosen.proposals] == [1, 2, 3]
     assert asked == [(4.5, run.recipe.search.rounds)]
     stages = files.read_json(run.folder / "record.json")["stages"]
     spent = sum(paid) + stages["rival nesbs"]["seconds"]
-    assert Contest(run).search_seconds("nesbs") == pytest.approx(spent)
-    assert not Contest(run).over_budget("nesbs")
+    assert METHODS["nesbs"].search_seconds(Harness(run)) == pytest.approx(spent)
+    assert not METHODS["nesbs"].over_budget(Harness(run))
     run.recipe = timed(run.recipe, spent / 1.2)
-    assert Contest(run).over_budget("nesbs")
+    assert METHODS["nesbs"].over_budget(Harness(run))
 
 
-def test_a_one_shot_methods_training_is_shortened(tmp_path, monkeypatch):
+def test_a_one_shot_methods_training_is_shortened(tmp_path):
     run = Run.create(tmp_path / "run", timed(recipe("supernet.epochs=9"), 0.25))
     epochs = []
 
-    def slow(space, *_, settings, **__):
-        epochs.append(settings.epochs)
-        time.sleep(0.05 * settings.epochs)
-        return Found(next(iter(space)), None)
+    def slow(request):
+        epochs.append(request.settings.epochs)
+        time.sleep(0.05 * request.settings.epochs)
+        return SearchResult(next(iter(request.space)), None)
 
-    monkeypatch.setitem(_TRAINED, "gdas", slow)
-    one_shot(run, "gdas")
-    one_shot(run, "gdas")
+    method = OneShot("gdas", "a slow one", slow)
+    method.choose(Harness(run))
+    method.choose(Harness(run))
     assert epochs[0] == 1
     assert 1 <= epochs[1] == epochs[2] < 5
 
@@ -113,14 +114,14 @@ def test_a_one_shot_methods_training_is_shortened(tmp_path, monkeypatch):
 def test_what_fits_is_found_once_and_at_least_one(tmp_path):
     run = Run.create(tmp_path / "run", recipe())
     numbers = itertools.count(7)
-    assert [remembered(run, "key", lambda: next(numbers)) for _ in range(2)] == [7, 7]
+    assert [measured_once(run, "key", lambda: next(numbers)) for _ in range(2)] == [7, 7]
     assert times_within(0.0, lambda number: time.sleep(0.001), 1, most=5) == 1
     with pytest.raises(NesbsError, match="--budget in seconds needs search.tune=grid"):
         timed(recipe("search.tune=bayesian"), 5)
 
 
 def test_a_comparison_in_seconds(tmp_path, monkeypatch):
-    monkeypatch.setattr("nesbs.compare.methods.MOST", 50)
+    monkeypatch.setattr("nesbs.compare.posterior_search.MOST", 50)
     given = timed(recipe(*BY_SUPERNET), 60)
     found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs"], seeds=1)["methods"]
     assert found["urs"]["seeds"][0]["evaluations"] == 26  # there is time for all pairs of the space, and an end

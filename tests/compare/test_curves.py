@@ -1,4 +1,4 @@
-"""Search-efficiency curves: each point is the method's own choice within its budget, found once."""
+"""Budget curves: each point is the method's own choice within its budget, found once."""
 
 import pytest
 from toys import COMPARED_SET as SET
@@ -6,7 +6,9 @@ from toys import StopError, Stopping, call
 from toys import compared_recipe as recipe
 
 from nesbs import files, metrics
-from nesbs.compare.curves import Finder, Point, curves
+from nesbs.compare.curve_harness import CurveHarness, Point
+from nesbs.compare.curves import CurveGrid, curves
+from nesbs.compare.methods import METHODS
 from nesbs.ensemble import forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
@@ -17,8 +19,13 @@ from nesbs.samplers import Proposal
 from nesbs.spaces import duplicates
 from nesbs.supernet import Estimator
 
-METHODS = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "single-best"]
-ASKED = {"budgets": (1, 4, 12), "sizes": (2, 3), "temperatures": (1.0, 5.0), "deltas": (0.0, 1.0)}
+GRID = CurveGrid(
+    ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "single-best"],
+    budgets=(1, 4, 12),
+    sizes=(2, 3),
+    temperatures=(1.0, 5.0),
+    deltas=(0.0, 1.0),
+)
 
 
 def table_of(value):
@@ -33,13 +40,25 @@ def whole_recipe():
 def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("curves") / "run"
     with pytest.raises(StopError):
-        curves(whole_recipe(), folder, METHODS, seeds=2, progress=Stopping("curves", 20), **ASKED)
+        curves(whole_recipe(), folder, GRID, seeds=2, progress=Stopping("curves", 20))
     found = []
-    original = Finder.find
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Finder, "find", lambda self, point: (found.append(point), original(self, point))[1])
-        value = curves(whole_recipe(), folder, METHODS, seeds=2, **ASKED)
+        for method in map(METHODS.get, GRID.methods):
+            patch.setattr(method, "within", noting(found, method.within))
+        value = curves(whole_recipe(), folder, GRID, seeds=2)
     return folder, value, found
+
+
+def noting(points, within):
+    def noted(harness, point):
+        points.append(point)
+        return within(harness, point)
+
+    return noted
+
+
+def find(harness, point):
+    return METHODS[point.method].within(harness, point)
 
 
 def point(value, method, size, budget, temperature=None, delta=None):
@@ -59,30 +78,30 @@ def test_a_stop_loses_no_point(drawn):
 def test_points_are_the_methods_own_choices_measured_on_the_test_images(drawn):
     folder, value, _ = drawn
     run = Run.open(folder / "seed-1")
-    finder = Finder(run, 12)
+    harness = CurveHarness(run, 12)
     size = run.recipe.search.batch_size
     valid, test = (Estimator(run.supernet(), part, batch_size=size) for part in (run.data.search_valid, run.data.test))
     for budget in (4, 12):
-        greedy, _ = forward_select(finder.pool[:budget], 3, scorer(valid))
+        greedy, _ = forward_select(harness.pool[:budget], 3, scorer(valid))
         seen = point(value, "nes-rs", 3, budget)["seeds"][1]
         assert seen["architectures"] == [str(architecture) for architecture in greedy]
         expected = metrics.error(metrics.average(test.log_probs(greedy)), run.data.test.labels)
         assert seen["error"] == pytest.approx(float(expected))
-    losses = metrics.nll(valid.log_probs(finder.pool[:4]), run.data.search_valid.labels)
-    best = str(finder.pool[int(losses.argmin())])
+    losses = metrics.nll(valid.log_probs(harness.pool[:4]), run.data.search_valid.labels)
+    best = str(harness.pool[int(losses.argmin())])
     assert point(value, "single-best", 2, 4)["seeds"][1]["architectures"] == [best]
 
 
 def test_seeds_can_draw_from_one_supernet(drawn):
     folder, value, _ = drawn
-    asked = {"budgets": (4,), "sizes": (2,), "seeds": 2, "one_supernet": True}
-    shared = curves(whole_recipe(), folder, ["nesbs", "urs"], **asked)
+    grid = CurveGrid(["nesbs", "urs"], budgets=(4,), sizes=(2,))
+    shared = curves(whole_recipe(), folder, grid, seeds=2, one_supernet=True)
     first, second = point(shared, "urs", 2, 4)["seeds"]
     assert first == point(value, "urs", 2, 4)["seeds"][0]  # the first seed has its own
     run = Run.open(folder / "seed-0")
-    own = Finder(run, 4).with_seed(1)
-    assert own.pool == Finder(Run.open(folder / "seed-1"), 4).pool != Finder(run, 4).pool
-    found = own.find(Point("urs", 2, 4))
+    own = CurveHarness(run, 4).with_seed(1)
+    assert own.pool == CurveHarness(Run.open(folder / "seed-1"), 4).pool != CurveHarness(run, 4).pool
+    found = find(own, Point("urs", 2, 4))
     assert second == {"seed": 1, "architectures": [str(each) for each in found], **own.measure(found)}
     stages = files.read_json(run.folder / "record.json")["stages"]
     assert [cost["supernet"] for cost in shared["seconds"]] == [stages["supernet"]["seconds"], None]
@@ -93,13 +112,15 @@ def test_seeds_can_draw_from_one_supernet(drawn):
     assert f"supernet 2 × {mean:.1f} s" in said
 
 
-def test_budgets_asked_for_later_are_of_one_draw_with_the_others(drawn, tmp_path):
-    asked = {"sizes": (2,), "seeds": 1}
-    methods = ["nesbs", "nesbs-mc", "urs"]
-    curves(whole_recipe(), tmp_path / "grown", methods, budgets=(4, 8), **asked)
-    grown = curves(whole_recipe(), tmp_path / "grown", methods, budgets=(4, 8, 32), **asked)
-    fresh = curves(whole_recipe(), tmp_path / "fresh", methods, budgets=(8, 32), **asked)
-    again = curves(whole_recipe(), tmp_path / "fresh", methods, budgets=(4, 8), **asked)
+def test_budgets_asked_for_later_are_of_one_draw_with_the_others(tmp_path):
+    def drawn_to(name, *budgets):
+        grid = CurveGrid(["nesbs", "nesbs-mc", "urs"], budgets, sizes=(2,))
+        return curves(whole_recipe(), tmp_path / name, grid, seeds=1)
+
+    drawn_to("grown", 4, 8)
+    grown = drawn_to("grown", 4, 8, 32)
+    fresh = drawn_to("fresh", 8, 32)
+    again = drawn_to("fresh", 4, 8)
     found = {
         (entry["method"], entry["budget"]): entry["seeds"] for value in (fresh, again) for entry in value["points"]
     }
@@ -109,7 +130,7 @@ def test_budgets_asked_for_later_are_of_one_draw_with_the_others(drawn, tmp_path
 def test_a_larger_budget_never_chooses_worse_by_what_it_judges(drawn):
     folder, value, _ = drawn
     run = Run.open(folder / "seed-0")
-    score = Finder(run, 12).score
+    score = CurveHarness(run, 12).score
     for method in ("nesbs", "nesbs-mc", "urs", "single-best"):
         temperature = 1.0 if method.startswith("nesbs") else None
         chosen = [point(value, method, 2, budget, temperature)["seeds"][0]["architectures"] for budget in (4, 12)]
@@ -121,14 +142,14 @@ def test_what_was_drawn_can_be_chosen_from_greedily(drawn):
     folder, value, _ = drawn
     run = Run.open(folder / "seed-0")
     asked = Point("nesbs-mc", 2, 12, 1.0)
-    best = Finder(run, 12).find(asked)
+    best = find(CurveHarness(run, 12), asked)
     run.recipe = run.recipe.model_copy(update={"search": run.recipe.search.model_copy(update={"method": "forward"})})
-    finder = Finder(run, 12)
-    found = finder.find(asked)
-    [proposals] = finder._drawn.values()
+    harness = CurveHarness(run, 12)
+    found = find(harness, asked)
+    [proposals] = harness.drawn.values()
     candidates = list(dict.fromkeys(each for proposal in proposals for each in proposal.architectures))
-    greedy, loss = forward_select(candidates, 2, finder.score)
-    bar = float(finder.score([best])[0])
+    greedy, loss = forward_select(candidates, 2, harness.score)
+    bar = float(harness.score([best])[0])
     assert found == (tuple(greedy) if loss < bar else best)
     assert "greedily" in table_of({**value, "search": "forward"})
     assert "greedily" not in table_of(value)
@@ -144,19 +165,19 @@ def test_a_budget_without_an_ensemble_has_no_point(drawn):
 
 def test_the_posterior_is_tempered_and_delta_set(drawn, monkeypatch):
     folder, _, _ = drawn
-    finder = Finder(Run.open(folder / "seed-0"), 12)
+    harness = CurveHarness(Run.open(folder / "seed-0"), 12)
     seen = []
 
     def propose(self, posterior, *, size, rounds, **_):
         assert isinstance(posterior, Posterior)
         seen.append((posterior.temperature, self.delta, size, rounds))
-        pool = finder.pool
+        pool = harness.pool
         return [Proposal(tuple(pool[i * size : (i + 1) * size]), i + 1) for i in range(rounds)]
 
     monkeypatch.setattr("nesbs.samplers.SvgdRd.propose", propose)
-    found = finder.find(Point("nesbs", 3, 6, 5.0, -0.5))
+    found = find(harness, Point("nesbs", 3, 6, 5.0, -0.5))
     assert seen == [(5.0, -0.5, 3, 4)]  # rounds of the largest budget are drawn, those of the point's judged
-    assert set(found) <= set(finder.pool[:6])
+    assert set(found) <= set(harness.pool[:6])
     assert duplicates(found) == 0
 
 
@@ -206,5 +227,5 @@ def test_nonsense_is_refused(arguments, message, tmp_path, capsys):
 
 def test_deltas_need_svgd(tmp_path):
     with pytest.raises(NesbsError, match="--deltas are those of svgd-rd; sampler monte-carlo has none"):
-        curves(recipe("sampler.name=monte-carlo"), tmp_path / "run", ["nesbs"], budgets=(4,), deltas=(1.0,), seeds=1)
+        curves(recipe("sampler.name=monte-carlo"), tmp_path / "run", CurveGrid(["nesbs"], (4,), deltas=(1.0,)), seeds=1)
     assert not (tmp_path / "run").exists()

@@ -16,15 +16,17 @@ from toys import compared_recipe as recipe
 
 import nesbs.runs.members
 from nesbs import files, metrics
-from nesbs.compare.methods import METHODS, Contest, named_methods
-from nesbs.compare.over_seeds import budgeted, compare
+from nesbs.compare.budgets import budgeted
+from nesbs.compare.harness import Harness
+from nesbs.compare.methods import METHODS, named_methods
+from nesbs.compare.over_seeds import compare
 from nesbs.compare.pool import Pool
 from nesbs.ensemble import forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
 from nesbs.records import ComparisonRecord
 from nesbs.report import comparison_as_markdown, draw_comparison
-from nesbs.rivals import gdas
+from nesbs.rivals import SearchRequest, gdas
 from nesbs.runs.run import Run
 from nesbs.spaces import zoo
 from nesbs.supernet import Estimator
@@ -126,21 +128,21 @@ def test_kill_9_and_the_same_command(whole, tmp_path):
 def test_methods_choose_by_the_trained_pool(whole):
     folder, value, _ = whole
     run = Run.open(folder / "seed-0")
-    contest = Contest(run)
-    pool = contest.candidates
+    harness = Harness(run)
+    pool = harness.candidates
     assert len(pool) == 6
-    log_probs = contest.judged.log_probs(pool)
+    log_probs = harness.judged.log_probs(pool)
     losses = metrics.nll(log_probs, run.data.search_valid.labels)
     outcome = {name: entry["seeds"][0] for name, entry in value["methods"].items()}
     assert outcome["single-best"]["architectures"] == [str(pool[int(losses.argmin())])]
-    greedy, loss = forward_select(pool, 2, scorer(contest.judged))
+    greedy, loss = forward_select(pool, 2, scorer(harness.judged))
     assert outcome["nes-rs"]["architectures"] == [str(architecture) for architecture in greedy]
     assert outcome["nes-rs"]["validation_loss"] == pytest.approx(loss)
     assert outcome["deep"]["architectures"] == outcome["single-best"]["architectures"] * 2
     for method in ("mc-droppath", "snapshot"):
         assert outcome[method]["architectures"] == outcome["single-best"]["architectures"]
     assert len(outcome["mc-droppath"]["scores"]["members"]) == 2  # passes
-    evolved = contest.selection("nes-re").candidates
+    evolved = METHODS["nes-re"].selection(harness).candidates
     assert [architecture for architecture, _ in evolved[:3]] == pool[:3]  # the population it begins with
     assert len(evolved) <= 6
 
@@ -160,7 +162,7 @@ def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(
     assert not list((tmp_path / "run").rglob("*.checkpoint.safetensors"))
     run = Run.open(tmp_path / "run" / "seed-0")
     settings = {"settings": run.recipe.supernet, "learning_rate": run.recipe.rivals.learning_rate}
-    alone = gdas(run.space, run.data.search_train, run.data.search_valid, **settings)
+    alone = gdas(SearchRequest(run.space, run.data.search_train, run.data.search_valid, **settings))
     assert found["gdas"]["seeds"][0]["architectures"] == [str(alone.architecture)]
 
 
@@ -182,7 +184,7 @@ def test_each_method_pays_for_what_it_used(whole):
 def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
     folder, _, _ = whole
     run = Run.open(folder / "seed-0")
-    deep = Contest(run).selection("deep").architectures
+    deep = METHODS["deep"].selection(Harness(run)).architectures
     pool = Pool(run, run.data.test, images="all")
     one, other = (next(member.parameters()) for member in pool.members(deep))
     assert not torch.equal(one, other)
@@ -191,8 +193,8 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
 
 def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
     changes = ("space.name=darts", "rivals.architecture=nasnet-a", "members.cells=3", "members.channels=2")
-    contest = Contest(Run.create(tmp_path / "run", recipe(*changes)))
-    found = contest.outcome("deep")
+    harness = Harness(Run.create(tmp_path / "run", recipe(*changes)))
+    found = METHODS["deep"].outcome(harness)
     assert found["architectures"] == [str(zoo["nasnet-a"])] * 2
     assert len(found["scores"]["members"]) == 2
     assert (found["evaluations"], found["search_seconds"]) == (0, 0.0)
@@ -206,7 +208,7 @@ def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
     assert not list((tmp_path / "run").rglob("pool-*"))
     run = Run.open(tmp_path / "run" / "seed-0")
     valid, test = (Estimator(run.supernet(), split) for split in (run.data.search_valid, run.data.test))
-    greedy, _ = forward_select(Contest(run).candidates, 2, scorer(valid))
+    greedy, _ = forward_select(Harness(run).candidates, 2, scorer(valid))
     outcome = found["methods"]["nes-rs"]["seeds"][0]
     assert outcome["architectures"] == [str(architecture) for architecture in greedy]
     expected = metrics.error(metrics.average(test.log_probs(greedy)), run.data.test.labels)

@@ -5,7 +5,7 @@ import torch
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings
-from nesbs.rivals import best_response, discrepancy
+from nesbs.rivals import SearchRequest, best_response, discrepancy
 from nesbs.rivals.learner import Learner
 from nesbs.spaces import toy_edges
 from nesbs.supernet import Estimator, SupernetSettings, build_supernet
@@ -15,13 +15,13 @@ FITTED = PosteriorSettings(batch_size=16, learning_rate=0.05, evidence=50)
 
 
 def learned(noise, **more):
-    return best_response(toy_edges(), noise.search_train, noise.search_valid, supernet=SMALL, posterior=FITTED, **more)
+    return best_response(SearchRequest(toy_edges(), noise.search_train, noise.search_valid, SMALL, **more), FITTED)
 
 
 def test_the_posterior_leaves_uniform_and_the_supernet_is_trained(mini):
     settings = SupernetSettings(epochs=12, cells=1, channels=4, batch_size=32, crop=0, flip=False, skip_dead=True)
     supernet, posterior = best_response(
-        toy_edges(), mini.search_train, mini.search_valid, supernet=settings, posterior=FITTED
+        SearchRequest(toy_edges(), mini.search_train, mini.search_valid, settings), FITTED
     )
     assert supernet.losses[-1] < supernet.losses[0] - 0.3
     assert float(posterior.entropy()) < float(Posterior(toy_edges()).entropy()) - 0.05
@@ -91,9 +91,12 @@ def test_the_discrepancy_is_the_gap_to_the_best_found(noise):
 
 
 def test_settings_it_cannot_follow_are_refused(noise):
+    def asked(**settings):
+        return SearchRequest(toy_edges(), noise.search_train, noise.search_valid, SupernetSettings(**settings))
+
     with pytest.raises(NesbsError, match="draws its own paths: set supernet.paths=one"):
-        best_response(toy_edges(), noise.search_train, noise.search_valid, supernet=SupernetSettings(paths="fair"))
+        best_response(asked(paths="fair"))
     with pytest.raises(NesbsError, match="needs supernet.affine=false on space toy-edges, which has `none`"):
-        best_response(toy_edges(), noise.search_train, noise.search_valid, supernet=SupernetSettings(affine=True))
+        best_response(asked(affine=True))
     with pytest.raises(NesbsError, match="has no posterior.evidence=auto"):
-        best_response(toy_edges(), noise.search_train, noise.search_valid, posterior=PosteriorSettings(evidence="auto"))
+        best_response(asked(), PosteriorSettings(evidence="auto"))

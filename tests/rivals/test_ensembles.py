@@ -173,7 +173,7 @@ def test_snapshots_are_the_ends_of_cycles_of_one_training(trained, noise):
         cycles(SMALL.model_copy(update={"epochs": 2}), 3)
 
 
-def test_snapshots_go_on_where_they_stopped(trained, noise, tmp_path):
+def test_snapshots_resume(trained, noise, tmp_path):
     class StopError(Exception):
         pass
 

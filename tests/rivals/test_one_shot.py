@@ -1,6 +1,7 @@
-"""One-shot methods: each finds what was planted, keeps to its own rule, and goes on where it stopped."""
+"""One-shot methods: each finds what was planted, keeps to its own rule, and resumes."""
 
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -10,17 +11,17 @@ from torch import nn
 from nesbs import metrics, rng
 from nesbs.data.split import make_split
 from nesbs.posterior import Posterior
-from nesbs.rivals import darts, enas, gdas, rsps, setn, snas, uniform_pool
+from nesbs.rivals import SearchRequest, darts, enas, gdas, rsps, setn, snas, uniform_pool
 from nesbs.rivals.darts import derive, hyper_gradient, open_gates
 from nesbs.rivals.enas import Controller
-from nesbs.rivals.learner import Learner, alive
+from nesbs.rivals.learner import Learner, live_path
 from nesbs.spaces import nasbench201, toy_edges, toy_pairs
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, content_order
 
 SMALL = SupernetSettings(epochs=2, cells=1, channels=2, batch_size=16, crop=0, flip=False, skip_dead=True)
 SEARCHES = {
     "darts": darts,
-    "darts second order": lambda *a, **k: darts(*a, second_order=True, **k),
+    "darts second order": partial(darts, second_order=True),
     "gdas": gdas,
     "setn": setn,
     "enas": enas,
@@ -31,12 +32,12 @@ SEARCHES = {
 def test_a_dead_path_is_taken_where_there_is_no_other():
     space, drawn = toy_edges(), []
     dead = next(path for path in space if space.is_dead(path))
-    alone = alive(space, SMALL, lambda: (drawn.append(1), dead)[1])
+    alone = live_path(space, SMALL, lambda: (drawn.append(1), dead)[1])
     assert alone == dead
     assert len(drawn) == 100
     live = next(path for path in space if not space.is_dead(path))
     paths = iter([dead, dead, live])
-    assert alive(space, SMALL, lambda: next(paths)) == live
+    assert live_path(space, SMALL, lambda: next(paths)) == live
 
 
 class Planted(nn.Module):
@@ -100,7 +101,7 @@ def test_the_planted_architecture_is_found(name, make, planted):
     # Judging more at the end would find it without learning anything: few are drawn.
     more = {"samples": 3} if name in ("setn", "enas") else {}
     rate = 0.01 if name == "enas" else 0.1
-    found = SEARCHES[name](space, train, train, settings=settings, learning_rate=rate, **more)
+    found = SEARCHES[name](SearchRequest(space, train, train, settings, learning_rate=rate, **more))
     assert found.architecture == target
 
 
@@ -150,7 +151,7 @@ def test_darts_opens_every_edge_and_keeps_the_strongest(random):
 def test_rsps_keeps_ten_by_one_batch_and_the_best_by_all(noise):
     space, split = toy_edges(), noise.train
     supernet = build_supernet(space, split, SMALL, seed=0)
-    found = rsps(supernet, split, samples=27, batch_size=16, seed=3)
+    found = rsps(SearchRequest(space, split, split, samples=27, batch_size=16, seed=3), supernet)
     drawn = uniform_pool(space, 27, generator=rng.generator(3, "rsps"))
 
     def errors(images, architectures):
@@ -178,7 +179,7 @@ def test_setn_trains_uniform_paths_whatever_its_evaluator_says(noise, monkeypatc
 
     monkeypatch.setattr(Supernet, "forward", forward)
     settings = SMALL.model_copy(update={"epochs": 75, "batch_size": 22, "skip_dead": False})
-    setn(space, noise.search_train, noise.search_valid, settings=settings, learning_rate=1.0, samples=5)
+    setn(SearchRequest(space, noise.search_train, noise.search_valid, settings, learning_rate=1.0, samples=5))
     # The evaluator, at such a rate, is certain soon; what is trained stays uniform.
     assert len(seen) >= 150
     counts = torch.stack([torch.tensor(space.encode(path)) for path in seen])
@@ -223,7 +224,7 @@ def test_a_stop_loses_nothing(name, noise, tmp_path):
             raise StopError
 
     def search(**more):
-        return SEARCHES[name](toy_edges(), noise.search_train, noise.search_valid, settings=SMALL, **more)
+        return SEARCHES[name](SearchRequest(toy_edges(), noise.search_train, noise.search_valid, SMALL, **more))
 
     whole, checkpoint = search(), tmp_path / "state.safetensors"
     with pytest.raises(StopError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,11 @@ import typer
 
 from nesbs.cli.options import Changes, Computing, RecipeName, decimals, numbers
 from nesbs.cli.options import budget as parsed_budget
+from nesbs.compare.budgets import budgeted, timed
+from nesbs.compare.curves import CurveGrid
 from nesbs.compare.curves import curves as measure_curves
-from nesbs.compare.methods import named_methods
-from nesbs.compare.over_seeds import budgeted, timed
+from nesbs.compare.method import Method
+from nesbs.compare.methods import METHODS, named_methods
 from nesbs.compare.over_seeds import compare as compare_methods
 from nesbs.errors import NesbsError
 from nesbs.records import ComparisonRecord, CurvesRecord
@@ -43,22 +46,7 @@ def compare(
     """NESBS and its rivals under the same data, splits, networks and training.
 
     \b
-    nesbs        Bayesian sampling with the recipe's sampler (always there)
-    nesbs-mc     the same with Monte Carlo sampling
-    urs          uniform random ensembles, the best of them
-    nes-rs       neural ensemble search, random
-    nes-re       neural ensemble search, evolution
-    deep         a deep ensemble of one architecture
-    mc-droppath  one network that drops paths when it predicts
-    snapshot     one training in cycles, a member at the end of each
-    single-best  the best single network
-    rsps         random search with parameter sharing; this and what follows find one network
-    darts        differentiable search, first order
-    darts-2nd    the same, second order
-    gdas         one path a step, drawn by Gumbel-Softmax
-    setn         weights trained uniformly, an evaluator of paths
-    enas         a recurrent controller that learns by reward
-    snas         the best-response posterior
+    {methods}
 
     What is the paper's method and what is ours: docs/how-it-works.md.
 
@@ -136,27 +124,25 @@ def curves(
     Nothing but a supernet is trained: its weights judge and measure every ensemble (paper, Fig. 5).
 
     \b
-    nesbs        Bayesian sampling with the recipe's sampler (always there)
-    nesbs-mc     the same with Monte Carlo sampling
-    urs          uniform random ensembles, the best of them
-    nes-rs       neural ensemble search, random
-    nes-re       neural ensemble search, evolution
-    single-best  the best single network
+    {methods}
 
     Ends with one table (curves.md, curves.json) and one figure (curves.svg). The same command resumes; more methods,
     seeds or budgets in the same folder reuse what is there.
     """
     folder = out or Path(f"nesbs-curves-{Path(recipe).stem}")
     loaded = common.recipe(recipe, changes)
+    grid = CurveGrid(
+        named_methods(methods, measure="supernet"),
+        budgets=numbers(budgets, "--budgets"),
+        sizes=None if sizes is None else numbers(sizes, "--sizes"),
+        temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
+        deltas=() if deltas is None else decimals(deltas, "--deltas"),
+    )
     with common.progress() as progress:
         measured = measure_curves(
             loaded,
             folder,
-            named_methods(methods, measure="supernet"),
-            budgets=numbers(budgets, "--budgets"),
-            sizes=None if sizes is None else numbers(sizes, "--sizes"),
-            temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
-            deltas=() if deltas is None else decimals(deltas, "--deltas"),
+            grid,
             seeds=seeds,
             one_supernet=one_supernet,
             device=common.chosen_device(),
@@ -164,3 +150,13 @@ def curves(
         )
     table, figure = write_curves(folder, CurvesRecord.from_json(measured))
     common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
+
+
+def _with_methods(command: Callable[..., None], methods: Iterable[Method]) -> None:
+    """Put the list of methods into a command's help."""
+    lines = (f"{method.name:<12} {method.description}" for method in methods)
+    command.__doc__ = (command.__doc__ or "").replace("{methods}", "\n    ".join(lines))
+
+
+_with_methods(compare, METHODS.values())
+_with_methods(curves, (method for method in METHODS.values() if not method.own_training))

@@ -1,6 +1,9 @@
-"""Methods held against each other: what each chooses, predicts and costs; over seeds, and as curves over budgets."""
+"""Methods compared: what each chooses, predicts and costs; over seeds, and as curves over budgets."""
 
-from nesbs.compare.curves import curves
+from nesbs.compare.curves import CurveGrid, curves
+from nesbs.compare.method import Method
+from nesbs.compare.methods import METHODS
 from nesbs.compare.over_seeds import compare
+from nesbs.compare.pool_search import Candidates, PoolSearch
 
-__all__ = ["compare", "curves"]
+__all__ = ["METHODS", "Candidates", "CurveGrid", "Method", "PoolSearch", "compare", "curves"]

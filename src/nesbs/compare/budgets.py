@@ -1,8 +1,9 @@
-"""A budget in seconds (`nesbs compare --budget 60s`): how much of a search fits into it, found by measuring.
+"""Budgets of a comparison: architectures that each method may judge, or seconds that its search may take.
 
-    RUN/rivals/budget.json  what was found to fit, so that a later sitting goes on with the same numbers
+    RUN/rivals/budget.json  how much of each search fits into the seconds, so that a resumed comparison uses the same
 
-Measuring itself is not charged: a method's record holds the seconds that its search then took.
+How much fits is measured. Measuring itself is not charged: a method's record holds the seconds that its search then
+took.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from nesbs import files
+from nesbs.errors import NesbsError
+from nesbs.records.recipe import Recipe
 from nesbs.runs.run import Run
+from nesbs.samplers import SvgdRd, get_sampler
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
@@ -19,14 +23,61 @@ MOST = 5_000  # ensembles that are drawn at once, however long the budget
 OVER = 1.1  # a search that took this much of its budget is over it; less is the noise of measuring
 
 
-def remembered(run: Run, key: str, find: Callable[[], int]) -> int:
-    """A number that was found to fit into the budget, found once in a run."""
+def budgeted(recipe: Recipe, budget: int) -> Recipe:
+    """The recipe in which every method may judge `budget` architectures: as pool, or as rounds of ensembles.
+
+    >>> from nesbs.runs.recipe import load_recipe
+    >>> recipe = budgeted(load_recipe("toy"), 12)
+    >>> recipe.rivals.pool, recipe.search.rounds, recipe.ensemble.size, len(recipe.sampler.delta)
+    (12, 3, 2, 2)
+    >>> recipe.rivals.rounds, recipe.rivals.samples
+    (6, 12)
+    """
+    sampler = get_sampler(recipe.sampler)
+    values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
+    if recipe.search.tune == "bayesian":
+        values = recipe.search.trials
+    rounds = budget // (recipe.ensemble.size * values)
+    if rounds < 1:
+        raise NesbsError(
+            f"--budget {budget} is less than one ensemble of {recipe.ensemble.size} for each δ ({values}): raise it, "
+            "or set fewer values of sampler.delta (of search.trials)"
+        )
+    population = recipe.rivals.population
+    rivals = {
+        "pool": budget,
+        "rounds": budget // recipe.ensemble.size,
+        "samples": budget,
+        "population": None if population is None else min(population, budget),
+    }
+    return recipe.model_copy(
+        update={
+            "search": recipe.search.model_copy(update={"rounds": rounds}),
+            "rivals": recipe.rivals.model_copy(update=rivals),
+        }
+    )
+
+
+def timed(recipe: Recipe, seconds: float) -> Recipe:
+    """The recipe in which the search of every method may take so many seconds.
+
+    >>> from nesbs.runs.recipe import load_recipe
+    >>> timed(load_recipe("toy"), 60).rivals.seconds
+    60.0
+    """
+    if recipe.search.tune != "grid":
+        raise NesbsError("--budget in seconds needs search.tune=grid: the rounds are what fits")
+    return recipe.model_copy(update={"rivals": recipe.rivals.model_copy(update={"seconds": float(seconds)})})
+
+
+def measured_once(run: Run, key: str, measure: Callable[[], int]) -> int:
+    """How much fits into the budget, measured once in a run and then read from its file."""
     path = run.folder / "rivals" / "budget.json"
-    known = files.read_mapping(path) if path.is_file() else {}
-    if key not in known:
-        known[key] = find()
-        files.write_json(path, known)
-    return int(known[key])
+    counts = files.read_mapping(path) if path.is_file() else {}
+    if key not in counts:
+        counts[key] = measure()
+        files.write_json(path, counts)
+    return int(counts[key])
 
 
 def affordable(
@@ -34,7 +85,7 @@ def affordable(
 ) -> list[Architecture]:
     """The first draws that can be judged in the seconds that are left, `least` of them at any rate.
 
-    `cost` judges one and tells its seconds.
+    `cost` judges one and returns its seconds.
 
     >>> from nesbs.spaces import toy_edges
     >>> len(affordable(toy_edges(), lambda _: 0.5, 2.2, least=3))

@@ -1,66 +1,101 @@
-"""One-shot methods in a run folder: each a stage that goes on where it stopped and ends with one architecture."""
+"""One-shot methods: each trains a supernet in its own way and ends with one architecture, found without training it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from nesbs.compare.budgets import remembered, times_within
-from nesbs.rivals import Found, darts, enas, gdas, rsps, setn, snas
-from nesbs.runs.run import Run
-from nesbs.spaces import Architecture
-
-# Those that train a supernet of their own.
-_TRAINED: dict[str, Callable[..., Found]] = {
-    "darts": darts,
-    "darts-2nd": partial(darts, second_order=True),
-    "gdas": gdas,
-    "setn": setn,
-    "enas": enas,
-    "snas": snas,
-}
-ONE_SHOT = ("rsps", *_TRAINED)
-MIXTURES = tuple(name for name in _TRAINED if name != "enas")  # they look at mixtures of operations
+from nesbs.compare.budgets import measured_once, times_within
+from nesbs.compare.harness import Harness, rival_file
+from nesbs.compare.method import Method
+from nesbs.ensemble import Selection
+from nesbs.rivals import SearchRequest, SearchResult, darts, enas, gdas, rsps, setn, snas
 
 
-def one_shot(run: Run, method: str) -> Architecture:
-    """The architecture that a method finds with the recipe's supernet settings; its seconds are in the record.
+class OneShot(Method):
+    """A method that trains a supernet of its own, a stage of the run that resumes.
 
-    A budget in seconds shortens its training to the epochs that fit.
+    `judges` says whether it judges `rivals.samples` architectures at the end.
     """
-    settings, rivals = run.recipe.supernet, run.recipe.rivals
-    if method == "rsps":
-        supernet = run.supernet()
-        with run.stage("rival rsps", 1):
-            batch_size, seed = run.recipe.search.batch_size, run.recipe.seed
-            found = rsps(supernet, run.data.search_valid, samples=rivals.samples, batch_size=batch_size, seed=seed)
-        return found.architecture
-    more: dict[str, Any] = {}
-    if method in ("setn", "enas"):
-        more = {"samples": rivals.samples, "batch_size": run.recipe.search.batch_size}
 
-    def found_in(epochs: int, **kept: Any) -> Found:
-        return _TRAINED[method](
-            run.space,
-            run.data.search_train,
-            run.data.search_valid,
-            settings=settings.model_copy(update={"paths": "one", "epochs": epochs}),
-            learning_rate=rivals.learning_rate,
-            seed=run.recipe.seed,
-            **kept,
-            **more,
-        )
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        search: Callable[[SearchRequest], SearchResult],
+        *,
+        judges: bool = False,
+        mixes_operations: bool = True,
+    ) -> None:
+        self.name, self.description, self.mixes_operations = name, description, mixes_operations
+        self._search, self._judges = search, judges
 
-    epochs = settings.epochs
-    if (seconds := rivals.seconds) is not None:
-        epochs = remembered(run, f"{method} epochs", lambda: times_within(seconds, found_in, 1, most=settings.epochs))
-    with run.stage(f"rival {method}", epochs) as stage:
-        found = found_in(epochs, checkpoint=checkpoint_of(run, method), on_epoch=stage.epoch)
-    return found.architecture
+    def choose(self, harness: Harness) -> Selection:
+        """Search with the recipe's supernet settings; a budget in seconds shortens it to the epochs that fit."""
+        run, epochs = harness.run, harness.run.recipe.supernet.epochs
+        if (seconds := harness.settings.seconds) is not None:
+            most = epochs
+            epochs = measured_once(
+                run,
+                f"{self.name} epochs",
+                lambda: times_within(seconds, lambda count: self._search(_request(harness, count)), 1, most=most),
+            )
+        checkpoint = rival_file(run.folder, self.name, "checkpoint.safetensors")
+        with run.stage(f"rival {self.name}", epochs) as stage:
+            result = self._search(replace(_request(harness, epochs), checkpoint=checkpoint, on_epoch=stage.epoch))
+        return _selection(self, result)
+
+    def evaluations(self, harness: Harness) -> int:
+        """How many architectures were judged at the end."""
+        return harness.settings.samples if self._judges else 0
 
 
-def checkpoint_of(run: Run, method: str) -> Path:
-    """Where a method's training is kept until its choice is written."""
-    return run.folder / "rivals" / f"{method}.checkpoint.safetensors"
+class Rsps(Method):
+    """Random search on the supernet that NESBS trains, too."""
+
+    name = "rsps"
+    description = "random search with parameter sharing; this and what follows find one network"
+
+    def choose(self, harness: Harness) -> Selection:
+        """Judge uniform draws with the weights of the run's supernet."""
+        supernet = harness.run.supernet()
+        with harness.run.stage("rival rsps", 1):
+            return _selection(self, rsps(_request(harness, harness.run.recipe.supernet.epochs), supernet))
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What the supernet and judging took."""
+        return harness.seconds("supernet", "rival rsps")
+
+    def evaluations(self, harness: Harness) -> int:
+        """How many architectures were judged."""
+        return harness.settings.samples
+
+
+def _request(harness: Harness, epochs: int) -> SearchRequest:
+    run, recipe = harness.run, harness.run.recipe
+    return SearchRequest(
+        run.space,
+        run.data.search_train,
+        run.data.search_valid,
+        recipe.supernet.model_copy(update={"paths": "one", "epochs": epochs}),
+        learning_rate=recipe.rivals.learning_rate,
+        samples=recipe.rivals.samples,
+        batch_size=recipe.search.batch_size,
+        seed=recipe.seed,
+    )
+
+
+def _selection(method: Method, result: SearchResult) -> Selection:
+    return replace(Selection.fixed((result.architecture,)), sampler=method.name)
+
+
+ONE_SHOT: tuple[Method, ...] = (
+    Rsps(),
+    OneShot("darts", "differentiable search, first order", darts),
+    OneShot("darts-2nd", "the same, second order", partial(darts, second_order=True)),
+    OneShot("gdas", "one path a step, drawn by Gumbel-Softmax", gdas),
+    OneShot("setn", "weights trained uniformly, an evaluator of paths", setn, judges=True),
+    OneShot("enas", "a recurrent controller that learns by reward", enas, judges=True, mixes_operations=False),
+    OneShot("snas", "the best-response posterior", snas),
+)

@@ -1,9 +1,9 @@
-"""Networks of a run that have had one and the same training: each is trained once, whoever asks for it.
+"""Networks of a run that had the same training: each is trained once, whichever method asks for it.
 
     RUN/pool-EPOCHS-epochs-IMAGES/  a file a network, named after its architecture; costs.json: the seconds of each
 
 Methods that judge architectures trained on their own share one such pool, and those that train what they chose
-share another; both go on where they stopped.
+share another; both resume.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COSTS = "costs.json"
 
 
 class Pool:
-    """The networks of one run with one schedule; predictions on `split` are kept while the pool lives."""
+    """The networks of one run with one schedule; predictions on `split` are made once while the pool lives."""
 
     def __init__(
         self, run: Run, split: Split, *, epochs: int | None = None, images: Literal["all", "search_train"]
@@ -40,7 +40,7 @@ class Pool:
             update={"epochs": epochs, "warm_up": min(own.warm_up, epochs - 1), "images": images}
         )
         self.folder = run.folder / f"pool-{epochs}-epochs-{images}"
-        self._known: dict[Architecture, Tensor] = {}
+        self._log_probs: dict[Architecture, Tensor] = {}
 
     def members(self, architectures: Sequence[Architecture]) -> list[Member]:
         """The trained networks; an architecture that is named several times has as many different networks."""
@@ -49,14 +49,14 @@ class Pool:
 
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
         """Log-probabilities on the split's images, (architectures, images, classes)."""
-        missing = [architecture for architecture in dict.fromkeys(architectures) if architecture not in self._known]
+        missing = [architecture for architecture in dict.fromkeys(architectures) if architecture not in self._log_probs]
         self.train(missing)
         for architecture in missing:
             predicted = Ensemble(self.members([architecture])).predict(
                 self.split, batch_size=self.run.recipe.evaluation.batch_size
             )
-            self._known[architecture] = predicted[0].log_softmax(-1)
-        return torch.stack([self._known[architecture] for architecture in architectures])
+            self._log_probs[architecture] = predicted[0].log_softmax(-1)
+        return torch.stack([self._log_probs[architecture] for architecture in architectures])
 
     def train(self, architectures: Sequence[Architecture]) -> None:
         """Train those that are not there yet, `members.together` at a time."""
@@ -68,14 +68,13 @@ class Pool:
         progress.start(self.folder.name, len(missing) * self.settings.epochs)
         done = 0
         for group in groups(missing, self.settings.together):
-            said = f"network {done + 1} of {len(missing)}"
-            part = _Part(progress, done * self.settings.epochs, said)
+            part = _Part(progress, done * self.settings.epochs, f"network {done + 1} of {len(missing)}")
             self._members([architectures[place] for place in group], [stems[place] for place in group], part)
             done += len(group)
         progress.finish(f"{sum(self.costs().values()):.1f} s in all")
 
     def seconds(self, architectures: Sequence[Architecture]) -> float:
-        """What the training of these took, also where somebody else had asked for it."""
+        """What the training of these took, also where another method had asked for it."""
         costs = self.costs()
         return sum(costs.get(stem, 0.0) for stem in by_content(architectures))
 
@@ -91,7 +90,7 @@ class Pool:
             work = Stage(self.run.folder, name, device=self.run.device, progress=progress)
             yield work
             work.write()
-            # What the stage has taken beyond the networks counted before, an interrupted sitting included.
+            # What the stage has taken beyond the networks counted before, interrupted training included.
             new = [stem for stem in stems if stem not in costs]
             share = max(work.seconds - sum(costs.values()), 0.0) / max(len(new), 1)
             files.write_json(self.folder / COSTS, costs | {stem: round(share, 3) for stem in new})
@@ -110,11 +109,11 @@ class Pool:
 
 
 class _Part(Progress):
-    """Hears of one group of networks and tells how far the whole pool is."""
+    """Is told of one group of networks and reports how far the whole pool is."""
 
-    def __init__(self, whole: Progress, before: int, said: str) -> None:
-        self._whole, self._before, self._said = whole, before, said
+    def __init__(self, whole: Progress, before: int, note: str) -> None:
+        self._whole, self._before, self._note = whole, before, note
 
     def advance(self, done: int, note: str = "") -> None:
         """So many epochs of the group are finished."""
-        self._whole.advance(self._before + done, self._said)
+        self._whole.advance(self._before + done, self._note)

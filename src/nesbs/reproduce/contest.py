@@ -7,37 +7,73 @@ nesbs-best-response, nesbs-mc-best-response        NESBS with the best-response 
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from statistics import fmean
 
-import torch
-
 from nesbs import files
-from nesbs.compare.methods import Contest
-from nesbs.ensemble import Ensemble, Selection, design_member, search
+from nesbs.compare.harness import Harness, rival_file
+from nesbs.compare.method import Method
+from nesbs.compare.methods import METHODS
+from nesbs.compare.one_architecture import Deep, McDropPath, OneArchitecture
+from nesbs.compare.posterior_search import PosteriorSearch
+from nesbs.ensemble import Ensemble, Selection
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.records.experiment import MethodRow
+from nesbs.records.recipe import Recipe
 from nesbs.reproduce.spec import BEST_RESPONSE
-from nesbs.rivals import best_response
+from nesbs.rivals import SearchRequest, best_response
 from nesbs.runs.run import Run
-from nesbs.samplers import MonteCarlo, get_sampler
-from nesbs.spaces import multiply_adds, named_architecture, parameters, zoo
+from nesbs.samplers import Sampler
+from nesbs.spaces import multiply_adds, parameters, zoo
 from nesbs.supernet import Supernet, build_supernet
 
 SCORES = ("error", "top5_error", "nll", "brier", "ece", "member_error", "disagreement")
 
 
-class PaperContest(Contest):
-    """A contest that also knows ensembles of published cells, and NESBS with the best-response posterior."""
+class BestResponse(PosteriorSearch):
+    """NESBS with the best-response posterior in place of its own."""
+
+    def __init__(self, plain: PosteriorSearch) -> None:
+        self.name = plain.name + BEST_RESPONSE
+        self.description = f"{plain.name} with the best-response posterior"
+        self._plain = plain
+
+    def sampler(self, recipe: Recipe) -> Sampler:
+        """That of the method with its own posterior."""
+        return self._plain.sampler(recipe)
+
+    def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
+        """The supernet and the posterior that are trained together."""
+        return best_response_of(harness.run)
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What training them together and choosing took."""
+        return harness.seconds("best response", f"rival {self.name}")
+
+
+# What KIND:CELL stands for.
+OF_A_CELL = {"deep": Deep, "mc-droppath": McDropPath, "single": OneArchitecture}
+
+
+def paper_method(name: str) -> Method:
+    """The method of a row: one of `nesbs compare`, of a published cell, or with the best-response posterior.
+
+    >>> paper_method("deep:darts-v2").name, paper_method("nesbs-mc-best-response").name
+    ('deep-of-darts-v2', 'nesbs-mc-best-response')
+    """
+    kind, _, cell = name.partition(":")
+    if cell:
+        return OF_A_CELL[kind](cell)
+    plain = METHODS[name.removesuffix(BEST_RESPONSE)]
+    return BestResponse(plain) if name not in METHODS and isinstance(plain, PosteriorSearch) else plain
+
+
+class PaperContest(Harness):
+    """A run in which the paper's rows are found."""
 
     def selection(self, method: str) -> Selection:
         """What a method chooses, once."""
-        path = self._path(method)
-        if not path.is_file() and (":" in method or method.endswith(BEST_RESPONSE)):
-            chosen = self._of_a_cell(method) if ":" in method else self._with_best_response(method)
-            files.write_json(path, chosen.to_json())
-        return super().selection(stem(method))
+        return paper_method(method).selection(self)
 
     def check(self, method: str) -> None:
         """Raise where a method is of a cell that is not there or cannot be built in this recipe's network."""
@@ -46,16 +82,11 @@ class PaperContest(Contest):
             return
         if cell not in zoo:
             raise NesbsError(f"the zoo has no cell {cell}")
-        with torch.device("meta"):
-            architecture = named_architecture(self.run.space, cell)
-            design_member(self.run.space, architecture, self.run.data.train, self.run.recipe.members)
+        paper_method(method).check(self.run.recipe, self.run.data, self.run.space)
 
     def search_seconds(self, method: str) -> float:
         """What finding the architectures took; nothing for a published cell."""
-        if method.endswith(BEST_RESPONSE):
-            stages = self.run.record["stages"]
-            return sum(float(stages.get(name, {}).get("seconds", 0.0)) for name in ("best response", f"rival {method}"))
-        return 0.0 if "-of-" in method else super().search_seconds(method)
+        return paper_method(method).search_seconds(self)
 
     def ensemble(self, method: str) -> Ensemble:
         """What a method chose, trained in full."""
@@ -67,11 +98,12 @@ class PaperContest(Contest):
 
         Multiply-adds, which take their time, are counted where `count` asks for it.
         """
-        if searched is not None and not self._path(method).is_file():
-            files.write_json(self._path(method), searched.selection(method).to_json())
+        path = rival_file(self.run.folder, stem(method), "selection.json")
+        if searched is not None and not path.is_file():
+            files.write_json(path, searched.selection(method).to_json())
         architectures = self.selection(method).architectures
-        found = self.outcome(stem(method))
-        search_seconds = found["search_seconds"] if searched is None else searched.search_seconds(stem(method))
+        found = paper_method(method).outcome(self)
+        search_seconds = found["search_seconds"] if searched is None else searched.search_seconds(method)
         split, members = self.run.data.test, self.trained.members(architectures)
         image = (split.channels, *split.size)
         return MethodRow(
@@ -89,31 +121,6 @@ class PaperContest(Contest):
         """The supernet and the posterior that are trained together, once (`best-response/`)."""
         return best_response_of(self.run)
 
-    def _path(self, method: str) -> Path:
-        return self.run.folder / "rivals" / f"{stem(method)}.selection.json"
-
-    def _of_a_cell(self, method: str) -> Selection:
-        kind, _, cell = method.partition(":")
-        architecture = named_architecture(self.run.space, cell)
-        return Selection.fixed((architecture,) * (self.size if kind == "deep" else 1))
-
-    def _with_best_response(self, method: str) -> Selection:
-        supernet, posterior = self.best_response
-        recipe = self.run.recipe
-        sampler = MonteCarlo() if method.startswith("nesbs-mc") else get_sampler(recipe.sampler)
-        with self.run.stage(f"rival {method}", 1) as stage:
-            return search(
-                supernet,
-                posterior,
-                self.run.data.search_valid,
-                size=self.size,
-                sampler=sampler,
-                combine=recipe.ensemble.combine,
-                seed=recipe.seed,
-                on_progress=stage.share,
-                **{**recipe.search.model_dump(), "tune": "grid"},
-            )
-
 
 def stem(method: str) -> str:
     """A method in file names.
@@ -121,7 +128,7 @@ def stem(method: str) -> str:
     >>> stem("deep:darts-v2"), stem("nes-rs")
     ('deep-of-darts-v2', 'nes-rs')
     """
-    return method.replace(":", "-of-")
+    return paper_method(method).name
 
 
 def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
@@ -136,16 +143,16 @@ def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
         supernet.eval()
         return supernet, Posterior.from_json(files.read_json(fitted))
     with run.stage("best response", settings.epochs) as stage:
-        supernet, posterior = best_response(
+        request = SearchRequest(
             run.space,
             run.data.search_train,
             run.data.search_valid,
+            settings,
             seed=run.recipe.seed,
-            supernet=settings,
-            posterior=run.recipe.posterior,
             checkpoint=checkpoint,
             on_epoch=stage.epoch,
         )
+        supernet, posterior = best_response(request, run.recipe.posterior)
         files.write_tensors(weights, supernet.state_dict())
         files.write_json(fitted, posterior.to_json())  # last: it says that the stage is done
         checkpoint.unlink(missing_ok=True)

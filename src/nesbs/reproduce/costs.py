@@ -15,6 +15,7 @@ from nesbs.records.recipe import Recipe
 from nesbs.report import words
 from nesbs.reproduce.spec import BEST_RESPONSE, Experiment, ScaleName
 
+ONE_SHOT_NAMES = {method.name for method in ONE_SHOT}
 MACHINE = "one NVIDIA H200, docs/speed.md"
 TRAINING_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "imagenet16-120": 151_700}
 # Milliseconds a step, by (space, cells, channels, batch), of supernets also by paths.
@@ -50,7 +51,7 @@ def items(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] = (
             experiment, scale, recipe, searched=part.searched_on is None, trained=not part.search_only
         ):
             found.append(_members(recipe, count * chosen.seeds, epochs, f"{times}: {what}"))
-    one_shot = sorted(set(experiment.asked(scale).values()) & set(ONE_SHOT) - {"rsps"})
+    one_shot = sorted(set(experiment.asked(scale).values()) & ONE_SHOT_NAMES - {"rsps"})
     if one_shot:
         found.append(Item(f"supernets of {', '.join(one_shot)}", None))
     if experiment.kind in ("posteriors", "discrepancy"):
@@ -98,7 +99,7 @@ def _networks(
         pool, epochs = recipe.rivals.pool, min(recipe.rivals.pool_epochs, recipe.members.epochs)
         yield pool, epochs, f"{pool} networks for {epochs} epochs (NES-RS's pool)"
     if trained:
-        each = [1 if m.startswith(("single:", "mc-droppath")) or m in ONE_SHOT else max(size, 3) for m in methods]
+        each = [1 if m.startswith(("single:", "mc-droppath")) or m in ONE_SHOT_NAMES else max(size, 3) for m in methods]
         count = sum(each) * chosen.repeats
         yield count, recipe.members.epochs, f"{count} networks for {recipe.members.epochs} epochs"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from nesbs.compare.curves import curves
-from nesbs.compare.methods import REFERENCE
+from nesbs.compare.curves import CurveGrid, curves
 from nesbs.records import CurvesRecord, ExperimentRecord
 from nesbs.records.attacks import DefenceRecord, EnsembleAttacks
 from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
@@ -121,15 +120,11 @@ def run_curves(work: Work) -> None:
     for label, _, recipe in work.parts():
         scale = work.scale
         contest = work.contest(recipe, recipe.seed)
-        methods = list(dict.fromkeys([REFERENCE, *work.methods(contest).values()]))
+        methods = list(work.methods(contest).values())
         drawn = curves(
             recipe,
             work.place(recipe),
-            methods,
-            budgets=scale.budgets,
-            sizes=scale.sizes,
-            temperatures=scale.temperatures or None,
-            deltas=scale.deltas,
+            CurveGrid(methods, scale.budgets, scale.sizes, scale.temperatures, scale.deltas),
             seeds=scale.seeds,
             device=work.device,
             progress=work.progress,

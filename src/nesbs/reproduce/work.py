@@ -136,7 +136,7 @@ class Work:
         folder = self.place(recipe)
         if recipe.ensemble.architectures is None:
             asked = self.experiment.asked(self.scale_name).values()
-            begin(recipe, folder, [method for method in asked if method in METHODS], self.scale.seeds)
+            begin(recipe, folder, [METHODS[method] for method in asked if method in METHODS], self.scale.seeds)
         own = recipe.model_copy(update={"seed": seed})
         return PaperContest(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
 

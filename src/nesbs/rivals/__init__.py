@@ -5,11 +5,11 @@ from nesbs.rivals.darts import darts
 from nesbs.rivals.deep import deep
 from nesbs.rivals.enas import enas
 from nesbs.rivals.gdas import gdas
-from nesbs.rivals.learner import Found
 from nesbs.rivals.mc_droppath import mc_droppath
 from nesbs.rivals.nes_re import evolve, mutate, nes_re
 from nesbs.rivals.nes_rs import nes_rs
 from nesbs.rivals.pools import uniform_draws, uniform_pool
+from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.rivals.rsps import rsps
 from nesbs.rivals.setn import setn
 from nesbs.rivals.settings import RivalSettings
@@ -20,8 +20,9 @@ from nesbs.rivals.urs import urs
 
 __all__ = [
     "Discrepancy",
-    "Found",
     "RivalSettings",
+    "SearchRequest",
+    "SearchResult",
     "best_response",
     "darts",
     "deep",

@@ -12,86 +12,64 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nesbs.data import Split, steps_per_epoch
+from nesbs.data import steps_per_epoch
 from nesbs.posterior import Posterior
-from nesbs.rivals.learner import Found, Learner, Moment, learn
+from nesbs.rivals.learner import Learner, Step, learn
+from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import SupernetSettings, build_supernet
-from nesbs.training import Epoch
+from nesbs.supernet import build_supernet
 from nesbs.training import learning_rate as scheduled
 
 MOMENTUM = 0.5  # of Adam's first moment, as in the paper
 
 
-def darts(
-    space: Space,
-    train_split: Split,
-    valid_split: Split,
-    *,
-    settings: SupernetSettings | None = None,
-    second_order: bool = False,
-    learning_rate: float = 3e-4,
-    seed: int = 0,
-    checkpoint: Path | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
-) -> Found:
-    """Search by DARTS, first or second order; `learning_rate` is that of α.
+def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult:
+    """Search by DARTS, first or second order; the request's learning rate is that of α.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
+    >>> from nesbs.supernet import SupernetSettings
     >>> data = load_dataset("fashion-mini", train_limit=100)
     >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
-    >>> darts(toy_edges(), data.search_train, data.search_valid, settings=small).architecture in set(toy_edges())
+    >>> request = SearchRequest(toy_edges(), data.search_train, data.search_valid, small)
+    >>> darts(request).architecture in set(toy_edges())
     True
     """
-    settings = settings or SupernetSettings()
-    learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    space, settings = request.space, request.settings
+    learner = Learner(build_supernet(space, request.train, settings, seed=request.seed))
     learner.supernet.check_mixture("darts")
-    steps = steps_per_epoch(train_split, settings.batch_size)
+    steps = steps_per_epoch(request.train, settings.batch_size)
     weights = list(learner.supernet.parameters())
 
     def loss(logits: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         gates = open_gates(Posterior(space, logits)).to(images.device)
         return F.cross_entropy(learner.supernet.mixture(images, gates), labels)
 
-    def gradient(moment: Moment) -> Tensor:
+    def gradient(step: Step) -> Tensor:
         alpha = learner.posterior().logits.requires_grad_()
         if not second_order:
-            (slope,) = torch.autograd.grad(loss(alpha, moment.images, moment.labels), alpha)
+            (slope,) = torch.autograd.grad(loss(alpha, step.images, step.labels), alpha)
             return -slope
-        batch = moment.batch
+        batch = step.batch
         return -hyper_gradient(
             lambda a: loss(a, batch.images, batch.labels),
-            lambda a: loss(a, moment.images, moment.labels),
+            lambda a: loss(a, step.images, step.labels),
             weights,
             alpha,
             scheduled(settings, batch.epoch * steps + batch.step, steps),
         )
 
-    def train_loss(moment: Moment) -> Tensor:
-        return loss(learner.posterior().logits, moment.batch.images, moment.batch.labels)
+    def train_loss(step: Step) -> Tensor:
+        return loss(learner.posterior().logits, step.batch.images, step.batch.labels)
 
-    learn(
-        learner,
-        train_split,
-        valid_split,
-        settings,
-        name="darts-2nd" if second_order else "darts",
-        gradient=gradient,
-        loss=train_loss,
-        learning_rate=learning_rate,
-        momentum=MOMENTUM,
-        seed=seed,
-        checkpoint=checkpoint,
-        on_epoch=on_epoch,
-    )
-    return Found(derive(learner.posterior()), learner.supernet)
+    name = "darts-2nd" if second_order else "darts"
+    learn(learner, request, name=name, gradient=gradient, loss=train_loss, momentum=MOMENTUM)
+    return SearchResult(derive(learner.posterior()), learner.supernet)
 
 
 def hyper_gradient(
@@ -150,13 +128,13 @@ def _roots(space: Space) -> list[int]:
 
 
 def _slopes(value: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
-    found = torch.autograd.grad(value, list(inputs), allow_unused=True)
-    return [torch.zeros_like(x) if slope is None else slope for x, slope in zip(inputs, found, strict=True)]
+    slopes = torch.autograd.grad(value, list(inputs), allow_unused=True)
+    return [torch.zeros_like(x) if slope is None else slope for x, slope in zip(inputs, slopes, strict=True)]
 
 
 @contextlib.contextmanager
 def _moved(weights: Sequence[Tensor], direction: Sequence[Tensor], by: float) -> Iterator[None]:
-    """The weights moved along a direction, and back exactly."""
+    """Move the weights along a direction, and put them back exactly."""
     before = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
         for weight, part in zip(weights, direction, strict=True):
@@ -165,5 +143,5 @@ def _moved(weights: Sequence[Tensor], direction: Sequence[Tensor], by: float) ->
         yield
     finally:
         with torch.no_grad():
-            for weight, kept in zip(weights, before, strict=True):
-                weight.copy_(kept)
+            for weight, earlier in zip(weights, before, strict=True):
+                weight.copy_(earlier)

@@ -1,4 +1,4 @@
-"""Deep ensembles (Lakshminarayanan et al., 2017): one architecture, trained n times from different beginnings.
+"""Deep ensembles (Lakshminarayanan et al., 2017): one architecture, trained n times from different initial weights.
 
 Members differ in their initial weights, the order of images and the augmentation; their probabilities are
 averaged. Nothing is searched: the architecture is any of the space, or a cell of the zoo.

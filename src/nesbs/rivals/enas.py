@@ -10,24 +10,21 @@ The two phases take turns step by step instead of epoch by epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nesbs import metrics, rng
-from nesbs.data import Split
-from nesbs.rivals.learner import Found, Learner, Moment, alive, learn
+from nesbs import rng
+from nesbs.rivals.learner import Learner, Step, by_error, learn, live_path
+from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet
-from nesbs.training import Epoch
+from nesbs.supernet import Supernet, build_supernet
 
 HIDDEN = 64
+LEARNING_RATE = 3.5e-4  # of the controller; of the paper
 TEMPERATURE, TANH = 5.0, 2.5  # what keeps the controller from being certain too soon; of the paper
 ENTROPY = 1e-4  # weight of the bonus
-KEPT = 0.95  # of the baseline, each step
+DECAY = 0.95  # share of the baseline that is left after a step
 DRAWN = 4  # architectures a step
 
 
@@ -88,67 +85,43 @@ class _Learner(Learner):
         return [self.supernet.space.architecture(row) for row in picks.tolist()], log_prob, entropy
 
     def one(self, generator: torch.Generator) -> Architecture:
-        """An architecture of the controller as it stands."""
+        """An architecture drawn by the controller with its present parameters."""
         return self.draw(self.logits.detach().cpu(), 1, generator)[0][0]
 
 
-def enas(
-    space: Space,
-    train_split: Split,
-    valid_split: Split,
-    *,
-    settings: SupernetSettings | None = None,
-    learning_rate: float = 3.5e-4,
-    samples: int = 100,
-    batch_size: int = 250,
-    seed: int = 0,
-    checkpoint: Path | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
-) -> Found:
-    """Search by ENAS; `learning_rate` is the controller's, `samples` are judged at the end in batches of `batch_size`.
+def enas(request: SearchRequest) -> SearchResult:
+    """Search by ENAS; the request's learning rate is the controller's, its `samples` are judged at the end.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
+    >>> from nesbs.supernet import SupernetSettings
     >>> data = load_dataset("fashion-mini", train_limit=100)
     >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
-    >>> enas(toy_edges(), data.search_train, data.search_valid, settings=small).architecture in set(toy_edges())
+    >>> request = SearchRequest(toy_edges(), data.search_train, data.search_valid, small)
+    >>> enas(request).architecture in set(toy_edges())
     True
     """
-    settings = settings or SupernetSettings()
-    learner = _Learner(build_supernet(space, train_split, settings, seed=seed), seed)
+    learner = _Learner(build_supernet(request.space, request.train, request.settings, seed=request.seed), request.seed)
 
-    def gradient(moment: Moment) -> Tensor:
+    def gradient(step: Step) -> Tensor:
         theta = learner.logits.detach().cpu().clone().requires_grad_()
-        drawn, log_prob, entropy = learner.draw(theta, DRAWN, moment.random)
+        drawn, log_prob, entropy = learner.draw(theta, DRAWN, step.random)
         with torch.no_grad():
-            predicted = torch.stack([learner.supernet(moment.images, path).argmax(-1) for path in drawn])
-            rewards = (predicted == moment.labels).float().mean(-1)
+            predicted = torch.stack([learner.supernet(step.images, path).argmax(-1) for path in drawn])
+            rewards = (predicted == step.labels).float().mean(-1)
             mean = rewards.mean()
             before = torch.where(learner.baseline.isnan(), mean, learner.baseline)
-            learner.baseline.copy_(KEPT * before + (1 - KEPT) * mean)
+            learner.baseline.copy_(DECAY * before + (1 - DECAY) * mean)
         objective = ((rewards - before).cpu() * log_prob + ENTROPY * entropy).mean()
         (slope,) = torch.autograd.grad(objective, theta)
         return slope
 
-    def loss(moment: Moment) -> Tensor:
-        path = alive(space, settings, lambda: learner.one(moment.random))
-        return F.cross_entropy(learner.supernet(moment.batch.images, path), moment.batch.labels)
+    def loss(step: Step) -> Tensor:
+        path = live_path(request.space, request.settings, lambda: learner.one(step.random))
+        return F.cross_entropy(learner.supernet(step.batch.images, path), step.batch.labels)
 
-    learn(
-        learner,
-        train_split,
-        valid_split,
-        settings,
-        name="enas",
-        gradient=gradient,
-        loss=loss,
-        learning_rate=learning_rate,
-        seed=seed,
-        checkpoint=checkpoint,
-        on_epoch=on_epoch,
-    )
-    random = rng.generator(seed, "enas", "drawn")
-    known = list(dict.fromkeys(learner.draw(learner.logits.detach().cpu(), samples, random)[0]))
-    log_probs = Estimator(learner.supernet, valid_split, batch_size=batch_size).log_probs(known)
-    errors = metrics.error(log_probs, valid_split.labels).tolist()
-    return Found(known[min(range(len(known)), key=errors.__getitem__)], learner.supernet)
+    learn(learner, request, name="enas", gradient=gradient, loss=loss, learning_rate=LEARNING_RATE)
+    random = rng.generator(request.seed, "enas", "drawn")
+    drawn, _, _ = learner.draw(learner.logits.detach().cpu(), request.samples, random)
+    best, *_ = by_error(learner.supernet, request.valid, list(dict.fromkeys(drawn)), request.batch_size)
+    return SearchResult(best, learner.supernet)

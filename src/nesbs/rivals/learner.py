@@ -7,20 +7,22 @@ through it from the other half, step by step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
-from nesbs import rng
+from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.posterior import Posterior
+from nesbs.rivals.request import SearchRequest
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Supernet, SupernetSettings
-from nesbs.training import Batch, Epoch, train
+from nesbs.supernet import Estimator, Supernet, SupernetSettings
+from nesbs.training import Batch, train
 
+LEARNING_RATE = 3e-4  # of DARTS's α, and of the methods that came after it
 TRIES = 100  # draws of a path before a dead one is taken
 
 
@@ -45,20 +47,31 @@ class Learner(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def posterior(self) -> Posterior:
-        """The posterior as it stands."""
+        """The posterior of the present logits."""
         return Posterior(self.supernet.space, self.logits.detach().cpu())
 
     def climb(self, gradient: Tensor, learning_rate: float, *, momentum: float = 0.9) -> None:
-        """One step of Adam uphill."""
-        self.steps += 1
-        self.mean.mul_(momentum).add_(gradient, alpha=1 - momentum)
-        self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        mean, square = self.mean / (1 - momentum**self.steps), self.square / (1 - 0.999**self.steps)
-        self.logits += learning_rate * mean / (square.sqrt() + 1e-8)
+        """Take one step of Adam uphill."""
+        adam(
+            [self.logits],
+            [gradient],
+            [self.mean],
+            [self.square],
+            [],
+            [self.steps],
+            foreach=False,
+            amsgrad=False,
+            beta1=momentum,
+            beta2=0.999,
+            lr=learning_rate,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=True,
+        )
 
 
 @dataclass(frozen=True)
-class Moment:
+class Step:
     """One step: its training batch, a validation batch (`images`, `labels`), its randomness, how far the search is."""
 
     batch: Batch
@@ -68,48 +81,48 @@ class Moment:
     share: float  # of the epochs that are behind, from 0 to 1
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a one-shot search ends with: the architecture by the method's own rule, and the weights it learned."""
-
-    architecture: Architecture
-    supernet: Supernet
-
-
 def learn(
     learner: Learner,
-    train_split: Split,
-    valid_split: Split,
-    settings: SupernetSettings,
+    request: SearchRequest,
     *,
     name: str,
-    gradient: Callable[[Moment], Tensor],
-    loss: Callable[[Moment], Tensor],
-    learning_rate: float,
+    gradient: Callable[[Step], Tensor],
+    loss: Callable[[Step], Tensor],
+    learning_rate: float = LEARNING_RATE,
     momentum: float = 0.9,
-    seed: int,
-    checkpoint: Path | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
+    batch_size: int | None = None,
 ) -> None:
-    """Train weights by `loss` and `learner.logits` along `gradient` (uphill), a step of each in turn."""
-    learner.to(train_split.device)
-    size = min(settings.batch_size, len(valid_split))
+    """Train weights by `loss` and `learner.logits` along `gradient` (uphill), a step of each in turn.
+
+    The request's learning rate goes before `learning_rate`, the method's own. Validation batches hold `batch_size`
+    images, by default as many as training batches.
+    """
+    settings, valid = request.settings, request.valid
+    rate = learning_rate if request.learning_rate is None else request.learning_rate
+    size = min(batch_size or settings.batch_size, len(valid))
+    learner.to(request.train.device)
 
     def step(batch: Batch) -> Tensor:
-        random = rng.generator(seed, name, batch.epoch, batch.step)
-        index = torch.randperm(len(valid_split), generator=random)[:size].to(valid_split.device)
-        images, labels = valid_split.pixels(index), valid_split.labels[index]
-        moment = Moment(batch, images, labels, random, batch.epoch / settings.epochs)
-        learner.climb(gradient(moment).to(learner.logits.device), learning_rate, momentum=momentum)
-        return loss(moment)
+        random = rng.generator(request.seed, name, batch.epoch, batch.step)
+        index = torch.randperm(len(valid), generator=random)[:size].to(valid.device)
+        now = Step(batch, valid.pixels(index), valid.labels[index], random, batch.epoch / settings.epochs)
+        learner.climb(gradient(now).to(learner.logits.device), rate, momentum=momentum)
+        return loss(now)
 
     learner.supernet.losses = train(
-        learner, train_split, step, settings, seed=seed, purpose=(name,), checkpoint=checkpoint, on_epoch=on_epoch
+        learner,
+        request.train,
+        step,
+        settings,
+        seed=request.seed,
+        purpose=(name,),
+        checkpoint=request.checkpoint,
+        on_epoch=request.on_epoch,
     )
     learner.supernet.eval()
 
 
-def alive(space: Space, settings: SupernetSettings, draw: Callable[[], Architecture]) -> Architecture:
+def live_path(space: Space, settings: SupernetSettings, draw: Callable[[], Architecture]) -> Architecture:
     """A path to train: drawn again while nothing reaches the output, where the settings ask for that.
 
     What has learned to draw dead paths alone gets one of them in the end; its step trains nothing but the head.
@@ -119,3 +132,12 @@ def alive(space: Space, settings: SupernetSettings, draw: Callable[[], Architect
         if not (settings.skip_dead and space.is_dead(path)):
             break
     return path
+
+
+def by_error(
+    supernet: Supernet, split: Split, architectures: Sequence[Architecture], batch_size: int
+) -> list[Architecture]:
+    """The architectures by their error on a split, the lowest first; equals stay in order."""
+    log_probs = Estimator(supernet, split, batch_size=batch_size).log_probs(architectures)
+    errors = metrics.error(log_probs, split.labels).tolist()
+    return [architectures[place] for place in sorted(range(len(errors)), key=errors.__getitem__)]

@@ -2,7 +2,7 @@
 
     p(y|x) = 1/M Σ_m softmax(f(x; mask_m)),   mask_m: each edge of each cell is dropped with probability p
 
-Edges that hand their input on unchanged are never dropped, and what is kept is divided by 1 − p, as in training.
+Edges that hand their input on unchanged are never dropped, and what remains is divided by 1 − p, as in training.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def mc_droppath(
     for _ in range(passes):
         parts = []
         for index in torch.arange(len(split), device=split.device).split(batch_size):
-            kept = torch.rand(*member.network.drop_paths, len(index), generator=generator) >= probability
-            drop = (kept / (1 - probability)).to(split.device)
+            remains = torch.rand(*member.network.drop_paths, len(index), generator=generator) >= probability
+            drop = (remains / (1 - probability)).to(split.device)
             parts.append(member.outputs(split.pixels(index), drop=drop)[0])
         logits.append(torch.cat(parts))
     return torch.stack(logits)

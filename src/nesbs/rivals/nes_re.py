@@ -7,8 +7,8 @@
         the child joins the population, the oldest leaves it
     return ForwardSelect(all that were ever trained, n)
 
-An architecture is judged once. A child that is known already joins the population again without a training,
-so K counts different architectures; the evolution also ends after 10 K children, or when the space is known whole.
+An architecture is judged once. A child that was judged before joins the population again without a training,
+so K counts different architectures; the evolution also ends after 10 K children, or when the whole space was judged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def nes_re(
 ) -> Selection:
     """Evolve the population `start` until `budget` architectures are judged; ForwardSelect over all of them.
 
-    `enough` sees those judged so far and may end the evolution before.
+    `enough` is called with those judged so far and may end the evolution earlier.
 
     >>> from nesbs.spaces import toy_edges
     >>> def score(ensembles):  # many convolutions are good
@@ -58,13 +58,13 @@ def nes_re(
     >>> str(nes_re(toy_edges(), list(toy_edges())[:3], 1, score, budget=27, generator=random).architectures[0])
     '|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|'
     """
-    known = dict.fromkeys(start)
+    judged = dict.fromkeys(start)
     for birth in evolve(space, start, score, budget=budget, parents=parents, generator=generator):
-        known.setdefault(birth.child)
-        if enough is not None and enough(known):
+        judged.setdefault(birth.child)
+        if enough is not None and enough(judged):
             break
-    members, loss = forward_select(list(known), size, score)
-    return chosen("nes-re", members, loss, list(known), score)
+    members, loss = forward_select(list(judged), size, score)
+    return chosen("nes-re", members, loss, list(judged), score)
 
 
 def evolve(
@@ -77,15 +77,15 @@ def evolve(
     generator: torch.Generator,
 ) -> Iterator[Birth]:
     """The births of an evolution that begins with the population `start`, the oldest first."""
-    population, known = deque(start), set(start)
+    population, judged = deque(start), set(start)
     budget = min(budget, len(space))
     for _ in range(PATIENCE * budget):
-        if len(known) >= budget:
+        if len(judged) >= budget:
             return
         able, _ = forward_select(list(population), min(parents, len(set(population))), score)
         parent = able[int(torch.randint(len(able), (), generator=generator))]
         child = mutate(space, parent, generator=generator)
-        known.add(child)
+        judged.add(child)
         population.append(child)
         yield Birth(parent, child, population.popleft(), tuple(population))
 

@@ -27,12 +27,12 @@ def uniform_pool(space: Space, count: int, *, generator: torch.Generator) -> lis
 
 
 def uniform_draws(space: Space, *, generator: torch.Generator) -> Iterator[Architecture]:
-    """Different architectures, drawn uniformly, until the space is known whole."""
-    known: set[Architecture] = set()
-    while len(known) < len(space):
+    """Draw different architectures uniformly, until the whole space was drawn."""
+    earlier: set[Architecture] = set()
+    while len(earlier) < len(space):
         drawn = space.sample(generator=generator)
-        if drawn not in known:
-            known.add(drawn)
+        if drawn not in earlier:
+            earlier.add(drawn)
             yield drawn
 
 

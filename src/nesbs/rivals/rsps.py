@@ -9,36 +9,30 @@ By error, as the paper judges. The supernet is the one NESBS trains, which is tr
 
 from __future__ import annotations
 
-from nesbs import metrics, rng
-from nesbs.data import Split
-from nesbs.rivals.learner import Found
+from nesbs import rng
+from nesbs.rivals.learner import by_error
 from nesbs.rivals.pools import uniform_pool
-from nesbs.spaces import Architecture
-from nesbs.supernet import Estimator, Supernet, content_order
+from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.supernet import Supernet, content_order
 
 FINALISTS = 10  # of the paper
 
 
-def rsps(supernet: Supernet, split: Split, *, samples: int = 100, batch_size: int = 250, seed: int = 0) -> Found:
-    """The best of `samples` uniform draws: all on the first batch of `split`, ten of them on the whole of it.
+def rsps(request: SearchRequest, supernet: Supernet) -> SearchResult:
+    """The best of `samples` uniform draws: all on the first batch of `valid`, ten of them on the whole of it.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
     >>> from nesbs.supernet import train_supernet
     >>> data = load_dataset("fashion-mini", train_limit=200)
     >>> supernet = train_supernet(toy_edges(), data.search_train, epochs=1, channels=4, seed=0)
-    >>> rsps(supernet, data.search_valid, samples=20).architecture in set(toy_edges())
+    >>> request = SearchRequest(toy_edges(), data.search_train, data.search_valid, samples=20)
+    >>> rsps(request, supernet).architecture in set(toy_edges())
     True
     """
-    space = supernet.space
-    drawn = uniform_pool(space, min(samples, len(space)), generator=rng.generator(seed, "rsps"))
-    first = split.subset(content_order(split)[:batch_size])
-    finalists = _ranked(supernet, first, drawn, batch_size)[:FINALISTS]
-    return Found(_ranked(supernet, split, finalists, batch_size)[0], supernet)
-
-
-def _ranked(supernet: Supernet, split: Split, architectures: list[Architecture], size: int) -> list[Architecture]:
-    """The architectures by their error on a split, the lowest first; equals stay in order."""
-    log_probs = Estimator(supernet, split, batch_size=size).log_probs(architectures)
-    errors = metrics.error(log_probs, split.labels).tolist()
-    return [architectures[place] for place in sorted(range(len(errors)), key=errors.__getitem__)]
+    space, valid, size = request.space, request.valid, request.batch_size
+    count = min(request.samples, len(space))
+    drawn = uniform_pool(space, count, generator=rng.generator(request.seed, "rsps"))
+    first = valid.subset(content_order(valid)[:size])
+    finalists = by_error(supernet, first, drawn, size)[:FINALISTS]
+    return SearchResult(by_error(supernet, valid, finalists, size)[0], supernet)

@@ -7,75 +7,45 @@ draw N architectures from p_α;  return the one with the lowest validation error
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nesbs import metrics, rng
-from nesbs.data import Split
-from nesbs.rivals.learner import Found, Learner, Moment, alive, learn
-from nesbs.spaces import Space
-from nesbs.supernet import Estimator, SupernetSettings, build_supernet
-from nesbs.training import Epoch
+from nesbs import rng
+from nesbs.rivals.learner import Learner, Step, by_error, learn, live_path
+from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.supernet import build_supernet
 
 
-def setn(
-    space: Space,
-    train_split: Split,
-    valid_split: Split,
-    *,
-    settings: SupernetSettings | None = None,
-    learning_rate: float = 3e-4,
-    samples: int = 100,
-    batch_size: int = 250,
-    seed: int = 0,
-    checkpoint: Path | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
-) -> Found:
-    """Search by SETN; `learning_rate` is that of α, `samples` are judged at the end in batches of `batch_size`.
+def setn(request: SearchRequest) -> SearchResult:
+    """Search by SETN; the request's learning rate is that of α, its `samples` are judged at the end.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
+    >>> from nesbs.supernet import SupernetSettings
     >>> data = load_dataset("fashion-mini", train_limit=100)
     >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
-    >>> setn(toy_edges(), data.search_train, data.search_valid, settings=small).architecture in set(toy_edges())
+    >>> request = SearchRequest(toy_edges(), data.search_train, data.search_valid, small)
+    >>> setn(request).architecture in set(toy_edges())
     True
     """
-    settings = settings or SupernetSettings()
-    learner = Learner(build_supernet(space, train_split, settings, seed=seed))
+    space = request.space
+    learner = Learner(build_supernet(space, request.train, request.settings, seed=request.seed))
     learner.supernet.check_mixture("setn")
 
-    def gradient(moment: Moment) -> Tensor:
+    def gradient(step: Step) -> Tensor:
         now = learner.posterior()
         now.logits.requires_grad_()
-        gates = space.gates(now.log_probabilities().exp()).to(moment.images.device)
-        loss = F.cross_entropy(learner.supernet.mixture(moment.images, gates), moment.labels)
+        gates = space.gates(now.log_probabilities().exp()).to(step.images.device)
+        loss = F.cross_entropy(learner.supernet.mixture(step.images, gates), step.labels)
         (slope,) = torch.autograd.grad(loss, now.logits)
         return -slope
 
-    def loss(moment: Moment) -> Tensor:
-        path = alive(space, settings, lambda: space.sample(generator=moment.random))
-        return F.cross_entropy(learner.supernet(moment.batch.images, path), moment.batch.labels)
+    def loss(step: Step) -> Tensor:
+        path = live_path(space, request.settings, lambda: space.sample(generator=step.random))
+        return F.cross_entropy(learner.supernet(step.batch.images, path), step.batch.labels)
 
-    learn(
-        learner,
-        train_split,
-        valid_split,
-        settings,
-        name="setn",
-        gradient=gradient,
-        loss=loss,
-        learning_rate=learning_rate,
-        momentum=0.5,
-        seed=seed,
-        checkpoint=checkpoint,
-        on_epoch=on_epoch,
-    )
-    drawn = learner.posterior().sample(samples, generator=rng.generator(seed, "setn", "drawn"))
-    known = list(dict.fromkeys(drawn))
-    log_probs = Estimator(learner.supernet, valid_split, batch_size=batch_size).log_probs(known)
-    errors = metrics.error(log_probs, valid_split.labels).tolist()
-    return Found(known[min(range(len(known)), key=errors.__getitem__)], learner.supernet)
+    learn(learner, request, name="setn", gradient=gradient, loss=loss, momentum=0.5)
+    drawn = learner.posterior().sample(request.samples, generator=rng.generator(request.seed, "setn", "drawn"))
+    best, *_ = by_error(learner.supernet, request.valid, list(dict.fromkeys(drawn)), request.batch_size)
+    return SearchResult(best, learner.supernet)

@@ -1,4 +1,4 @@
-"""What the rivals are given: the recipe's section `rivals`."""
+"""Settings of the rivals and of their budget: the recipe's section `rivals`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nesbs.settings import Settings
 
 
 class RivalSettings(Settings):
-    """What the rivals are given (recipe section `rivals`)."""
+    """Settings of the rivals and of their budget (recipe section `rivals`)."""
 
     judge: Literal["trained", "supernet"] = Field(
         "trained",
@@ -42,7 +42,7 @@ class RivalSettings(Settings):
     samples: int = Field(100, ge=1, description="architectures that rsps, setn and enas judge at the end")
 
     @model_validator(mode="after")
-    def _evolves(self) -> Self:
+    def _population_fits(self) -> Self:
         if self.population is not None and self.population > self.pool:
             raise ValueError(f"population ({self.population}) must not be larger than pool ({self.pool})")
         return self

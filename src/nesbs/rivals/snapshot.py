@@ -1,7 +1,7 @@
 """Snapshot ensembles (Huang et al., 2017): n members for the price of training one network.
 
     for m = 1 … n:  train for 1/n of the epochs, the learning rate falling from its highest to 0 (one cycle)
-                    keep a copy of the weights;  go on from them
+                    keep a copy of the weights;  the next cycle starts from them
 
 A cycle is a whole training of the one loop, so momentum begins anew with each (a departure without weight at
 the end of a cycle, where the learning rate is 0).
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from nesbs import files
@@ -49,7 +50,7 @@ def snapshot(
 ) -> Ensemble:
     """Train one network in `size` cycles; the ensemble of what it was at the end of each.
 
-    With a `folder` the snapshots are kept there and found again; `on_epoch` hears the cycle and the epoch.
+    With a `folder` the snapshots are saved there, and a later call resumes; `on_epoch` gets the cycle and the epoch.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -67,9 +68,9 @@ def snapshot(
             tensors, _ = files.read_tensors(path, split.device)
             files.load_into(member, tensors, path)
         else:
-            heard = None if on_epoch is None else _hears(on_epoch, cycle)
+            report = None if on_epoch is None else partial(on_epoch, cycle)
             name = f"snapshot {cycle}"
-            steps = member_training(member, split, share, seed=seed, name=name, checkpoint=checkpoint, on_epoch=heard)
+            steps = member_training(member, split, share, seed=seed, name=name, checkpoint=checkpoint, on_epoch=report)
             side_by_side([steps])
             if path is not None:
                 files.write_tensors(path, member.state_dict(), architecture=str(architecture))
@@ -77,7 +78,3 @@ def snapshot(
             checkpoint.unlink(missing_ok=True)
         taken.append(copy.deepcopy(member).eval())
     return Ensemble(taken)
-
-
-def _hears(on_epoch: Callable[[int, Epoch], None], cycle: int) -> Callable[[Epoch], None]:
-    return lambda epoch: on_epoch(cycle, epoch)

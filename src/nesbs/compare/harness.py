@@ -1,0 +1,115 @@
+"""One run in which every method is judged: the same data, splits, candidates, networks and training loop for all.
+
+RUN/rivals/METHOD.selection.json  what it chose        RUN/rivals/METHOD.json  what that is worth and cost
+RUN/rivals/METHOD.images.safetensors  of every test image: whether it was wrong, and its NLL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nesbs import rng
+from nesbs.compare.budgets import affordable, estimating, measured_once
+from nesbs.compare.pool import Pool
+from nesbs.ensemble import Ensemble, Predictor, Score, scorer
+from nesbs.rivals import uniform_draws, uniform_pool
+from nesbs.runs.run import Run
+from nesbs.spaces import Architecture
+from nesbs.supernet import Estimator
+
+
+class Harness:
+    """One run, in which every method judges the same candidates and trains what it chose in one pool."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.settings = run.recipe.rivals
+        self.size = run.recipe.ensemble.size
+
+    @cached_property
+    def candidates(self) -> list[Architecture]:
+        """K architectures, drawn uniformly: the same for every method that draws so.
+
+        With a budget in seconds K is as many as can be judged in it, one ensemble at any rate.
+        """
+
+        def random() -> torch.Generator:
+            return rng.generator(self.run.recipe.seed, "rivals", "pool")
+
+        def fitting(left: float) -> int:
+            cost = self._training_cost if self.settings.judge == "trained" else estimating(self.run)
+            draws = uniform_draws(self.run.space, generator=random())
+            return len(affordable(draws, cost, left, least=min(self.size, len(self.run.space))))
+
+        count = self.settings.pool
+        if (seconds := self.settings.seconds) is not None:
+            if self.settings.judge == "supernet":
+                self.run.supernet()
+                seconds -= self.seconds("supernet")
+            count = measured_once(self.run, "pool", lambda: fitting(seconds))
+        return uniform_pool(self.run.space, count, generator=random())
+
+    def _training_cost(self, architecture: Architecture) -> float:
+        self.judged.train([architecture])
+        return self.judged.seconds([architecture])
+
+    @property
+    def out_of_time(self) -> Callable[[Collection[Architecture]], bool] | None:
+        """Says whether training one more than those judged so far would exceed the budget in seconds.
+
+        None where there is no such budget, or nothing is trained to be judged.
+        """
+        seconds = self.settings.seconds
+        if seconds is None or self.settings.judge != "trained":
+            return None
+
+        def exceeded(judged: Collection[Architecture]) -> bool:
+            # The youngest of them may still be untrained, and has no cost yet.
+            costs = [cost for cost in (self.judged.seconds([each]) for each in judged) if cost > 0]
+            return sum(costs) / len(costs) * (len(judged) + 1) > seconds
+
+        return exceeded
+
+    @cached_property
+    def judged(self) -> Pool:
+        """Candidates trained on their own, on the supernet's images; judged on those it leaves unseen."""
+        data, epochs = self.run.data, self.settings.pool_epochs
+        return Pool(self.run, data.search_valid, epochs=epochs, images="search_train")
+
+    @cached_property
+    def trained(self) -> Pool:
+        """What was chosen, trained in full."""
+        return Pool(self.run, self.run.data.test, images=self.run.recipe.members.images)
+
+    def score(self) -> Score:
+        """How candidates are judged; with the supernet's weights each method makes its own estimates."""
+        if self.settings.judge == "trained":
+            judge: Predictor = self.judged
+        else:
+            batch_size = self.run.recipe.search.batch_size
+            judge = Estimator(self.run.supernet(), self.run.data.search_valid, batch_size=batch_size)
+        return scorer(judge, self.run.recipe.ensemble.combine)
+
+    def predict(self, architectures: Sequence[Architecture]) -> Tensor:
+        """Logits on the test images, (members, images, classes), of trained networks or with the supernet's weights."""
+        recipe, test = self.run.recipe, self.run.data.test
+        if self.settings.measure == "supernet":
+            estimator = Estimator(self.run.supernet(), test, batch_size=recipe.search.batch_size)
+            return estimator.log_probs(architectures).double()
+        ensemble = Ensemble(self.trained.members(architectures))
+        return ensemble.predict(test, batch_size=recipe.evaluation.batch_size).double()
+
+    def seconds(self, *stages: str) -> float:
+        """What stages of the run took; nothing for one that was not run."""
+        record = self.run.record["stages"]
+        return sum(float(record.get(stage, {}).get("seconds", 0.0)) for stage in stages)
+
+
+def rival_file(folder: Path, method: str, kind: str) -> Path:
+    """A method's file in a run folder; `kind` is how its name ends."""
+    return folder / "rivals" / f"{method}.{kind}"

@@ -1,0 +1,111 @@
+"""A method as an object: what it needs, how it chooses, how it predicts, what it cost.
+
+The comparison and the budget curves know methods by this class alone. A new one chooses (`choose`), or judges a pool of
+candidates (`PoolSearch.select`), and changes further steps where it differs from the others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor
+
+from nesbs import files, metrics
+from nesbs.compare.budgets import OVER
+from nesbs.compare.curve_harness import CurveHarness, Point
+from nesbs.compare.harness import Harness, rival_file
+from nesbs.data import Dataset
+from nesbs.ensemble import Selection
+from nesbs.errors import NesbsError
+from nesbs.evaluation import score_logits
+from nesbs.records.recipe import Recipe
+from nesbs.runs.folder import read_selection
+from nesbs.runs.stage import device_name
+from nesbs.spaces import Architecture, Space
+
+
+class Method(ABC):
+    """One way to find an ensemble; its choice is made, trained and measured once in a run."""
+
+    name: str
+    description: str  # one line, for the list of methods
+    own_training = True  # cannot be measured with the supernet's weights, and has no budget curve
+    mixes_operations = False  # looks at mixtures of operations, which `none` and learned scales do not allow
+    draws_from_posterior = False  # its budget curve has a temperature, and all its budgets are parts of one draw
+
+    def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:  # noqa: B027 - most need nothing special
+        """Raise where the method cannot work under the recipe."""
+
+    @abstractmethod
+    def choose(self, harness: Harness) -> Selection:
+        """Choose architectures; called once in a run."""
+
+    def predict(self, harness: Harness, selection: Selection) -> Tensor:
+        """Logits of what was chosen on the test images, (members, images, classes)."""
+        return harness.predict(selection.architectures)
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What finding the architectures took: a method pays for what it used, whoever had it made."""
+        return harness.seconds(f"rival {self.name}")
+
+    def evaluations(self, harness: Harness) -> int:
+        """How many architectures were judged to find the method's."""
+        return len(self.selection(harness).candidates)
+
+    def training_seconds(self, harness: Harness, selection: Selection) -> float:
+        """What training the chosen networks in full took."""
+        return 0.0 if harness.settings.measure == "supernet" else harness.trained.seconds(selection.architectures)
+
+    def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
+        """The ensemble of a point of the budget curves; None where the budget holds none."""
+        raise NesbsError(self.no_curve)
+
+    @property
+    def no_curve(self) -> str:
+        """Why a method that needs a training of its own has no budget curve."""
+        return f"--methods: {self.name} needs a training of its own: set rivals.measure=trained"
+
+    def selection(self, harness: Harness) -> Selection:
+        """What the method chooses, once in a run."""
+        folder = harness.run.folder
+        path = rival_file(folder, self.name, "selection.json")
+        if not path.is_file():
+            files.write_json(path, self.choose(harness).to_json())
+        rival_file(folder, self.name, "checkpoint.safetensors").unlink(missing_ok=True)
+        return read_selection(path, harness.run.space)
+
+    def over_budget(self, harness: Harness) -> bool:
+        """Whether the search took more seconds than it might, beyond the noise of measuring."""
+        seconds = harness.settings.seconds
+        return seconds is not None and self.search_seconds(harness) > OVER * seconds
+
+    def outcome(self, harness: Harness) -> dict[str, Any]:
+        """What the method is worth on the test images and what it cost, once in a run."""
+        run = harness.run
+        path = rival_file(run.folder, self.name, "json")
+        if path.is_file():
+            return files.read_mapping(path)
+        selection, labels = self.selection(harness), run.data.test.labels
+        logits = self.predict(harness, selection)
+        if not bool(logits.isfinite().all()):
+            raise NesbsError(
+                f"{self.name}: predictions are not numbers: lower members.learning_rate or set members.clip"
+            )
+        combined = metrics.combine(logits, run.recipe.ensemble.combine)
+        scores = score_logits(logits, combined, labels, bins=run.recipe.evaluation.bins)
+        value = {
+            "method": self.name,
+            "architectures": [str(architecture) for architecture in selection.architectures],
+            "validation_loss": selection.loss,
+            "evaluations": self.evaluations(harness),
+            "device": device_name(run.device),
+            "search_seconds": round(self.search_seconds(harness), 3),
+            "over_budget": self.over_budget(harness),
+            "training_seconds": round(self.training_seconds(harness, selection), 3),
+            "scores": scores.to_json(),
+        }
+        images = {"error": combined.argmax(-1) != labels, "nll": -combined.gather(1, labels[:, None])[:, 0]}
+        files.write_tensors(rival_file(run.folder, self.name, "images.safetensors"), images)
+        files.write_json(path, value)
+        return files.read_mapping(path)  # what a resumed comparison reads

@@ -1,0 +1,134 @@
+"""Methods that take one architecture: deep ensembles, MC DropPath, snapshots.
+
+It is the recipe's `rivals.architecture`, or that of the single best network, or a published cell of the method's own.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nesbs import rng
+from nesbs.compare.harness import Harness
+from nesbs.compare.method import Method
+from nesbs.compare.pool_search import SINGLE_BEST
+from nesbs.data import Dataset
+from nesbs.ensemble import Selection, design_member
+from nesbs.records.recipe import Recipe
+from nesbs.rivals import deep, mc_droppath, snapshot
+from nesbs.rivals.snapshot import cycles
+from nesbs.spaces import Architecture, Space, named_architecture
+from nesbs.training import Epoch
+
+
+class OneArchitecture(Method):
+    """One network of one architecture; with a `cell` (a name or a text) of that one, under a name of its own."""
+
+    name = "single"
+    description = "one network of a published cell"
+
+    def __init__(self, cell: str | None = None) -> None:
+        self.cell = cell
+        if cell is not None:
+            self.name = f"{self.name}-of-{cell}"
+
+    def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
+        """Raise where the architecture cannot be built, or the search for the single best cannot work."""
+        fixed = self.cell or recipe.rivals.architecture
+        if fixed is None:
+            SINGLE_BEST.check(recipe, data, space)
+        else:
+            with torch.device("meta"):
+                design_member(space, named_architecture(space, fixed), data.train, recipe.members)
+
+    def fixed(self, harness: Harness) -> str | None:
+        """The architecture that nobody has to search, None where it is the single best's."""
+        return self.cell or harness.settings.architecture
+
+    def architecture(self, harness: Harness) -> Architecture:
+        """The one architecture."""
+        fixed = self.fixed(harness)
+        if fixed is not None:
+            return named_architecture(harness.run.space, fixed)
+        return SINGLE_BEST.selection(harness).architectures[0]
+
+    def choose(self, harness: Harness) -> Selection:
+        """The one architecture, once."""
+        return Selection.fixed((self.architecture(harness),))
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What finding the single best took; nothing for a fixed architecture."""
+        return SINGLE_BEST.search_seconds(harness) if self.fixed(harness) is None else 0.0
+
+    def evaluations(self, harness: Harness) -> int:
+        """How many were judged to find the single best; none for a fixed architecture."""
+        return SINGLE_BEST.evaluations(harness) if self.fixed(harness) is None else 0
+
+
+class Deep(OneArchitecture):
+    """A deep ensemble: the architecture trained several times."""
+
+    name = "deep"
+    description = "a deep ensemble of one architecture"
+
+    def choose(self, harness: Harness) -> Selection:
+        """As many copies of the architecture as an ensemble has members."""
+        return deep(self.architecture(harness), harness.size)
+
+
+class McDropPath(OneArchitecture):
+    """One network that drops paths when it predicts."""
+
+    name = "mc-droppath"
+    description = "one network that drops paths when it predicts"
+
+    def predict(self, harness: Harness, selection: Selection) -> Tensor:
+        """Logits of the one network, a pass for a member."""
+        run = harness.run
+        [member] = harness.trained.members(selection.architectures)
+        return mc_droppath(
+            member,
+            run.data.test,
+            probability=harness.settings.drop_path,
+            passes=harness.settings.passes,
+            generator=rng.generator(run.recipe.seed, "rivals", "mc-droppath"),
+            batch_size=run.recipe.evaluation.batch_size,
+        ).double()
+
+
+class Snapshot(OneArchitecture):
+    """The states of one training at the ends of its cycles."""
+
+    name = "snapshot"
+    description = "one training in cycles, a member at the end of each"
+
+    def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
+        """Raise also where there are fewer epochs than cycles."""
+        super().check(recipe, data, space)
+        cycles(recipe.members, recipe.ensemble.size)
+
+    def predict(self, harness: Harness, selection: Selection) -> Tensor:
+        """Logits of the snapshots of one training, which is made where it is missing."""
+        run, recipe = harness.run, harness.run.recipe
+        lengths = [cycle.epochs for cycle in cycles(recipe.members, harness.size)]
+        with run.stage("snapshot", sum(lengths)) as stage:
+
+            def report(cycle: int, epoch: Epoch) -> None:
+                stage.write()
+                stage.advance(sum(lengths[:cycle]) + epoch.number, f"cycle {cycle + 1}, loss {epoch.loss:.3f}")
+
+            ensemble = snapshot(
+                run.space,
+                selection.architectures[0],
+                run.train_images,
+                recipe.members,
+                size=harness.size,
+                seed=recipe.seed,
+                folder=run.folder / "snapshot",
+                on_epoch=report,
+            )
+        return ensemble.predict(run.data.test, batch_size=recipe.evaluation.batch_size).double()
+
+    def training_seconds(self, harness: Harness, selection: Selection) -> float:
+        """What the one training took."""
+        return harness.seconds("snapshot")

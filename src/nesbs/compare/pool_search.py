@@ -1,0 +1,148 @@
+"""Methods that judge a pool of uniform draws and choose from it: URS, NES-RS, NES-RE, the single best."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from nesbs import rng
+from nesbs.compare.curve_harness import CurveHarness, Point
+from nesbs.compare.harness import Harness
+from nesbs.compare.method import Method
+from nesbs.data import Dataset
+from nesbs.ensemble import Score, Selection
+from nesbs.errors import NesbsError
+from nesbs.records.recipe import Recipe
+from nesbs.rivals import RivalSettings, nes_re, nes_rs, single_best, urs
+from nesbs.spaces import Architecture, Space
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a method chooses from: a pool of `space`, and how ensembles of it are judged."""
+
+    pool: Sequence[Architecture]  # drawn uniformly, the same for every method
+    size: int  # of the ensemble
+    score: Score  # validation losses of a list of ensembles
+    space: Space
+    settings: RivalSettings
+    seed: int
+    out_of_time: Callable[[Collection[Architecture]], bool] | None = None  # where there is a budget in seconds
+
+
+class PoolSearch(Method):
+    """A method that judges candidates, trained on their own or with the supernet's weights."""
+
+    own_training = False
+
+    @abstractmethod
+    def select(self, candidates: Candidates) -> Selection:
+        """Choose an ensemble from the candidates."""
+
+    def members(self, size: int) -> int:
+        """How many architectures are chosen where an ensemble of `size` is asked for."""
+        return size
+
+    def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
+        """Raise where the pool is larger than the space or less than one ensemble."""
+        pool, size = recipe.rivals.pool, recipe.ensemble.size
+        if recipe.rivals.seconds is not None:
+            return
+        if pool > len(space):
+            raise NesbsError(f"rivals.pool={pool} is larger than space {space.name} ({len(space)}): lower it")
+        if pool < self.members(size):
+            raise NesbsError(f"rivals.pool={pool} is less than one ensemble of {size}: raise it")
+
+    def choose(self, harness: Harness) -> Selection:
+        """Choose from the run's candidates; estimates by a supernet are a stage of the run."""
+        candidates = Candidates(
+            harness.candidates,
+            harness.size,
+            harness.score(),
+            harness.run.space,
+            harness.settings,
+            harness.run.recipe.seed,
+            harness.out_of_time,
+        )
+        if harness.settings.judge == "trained":
+            return self.select(candidates)
+        with harness.run.stage(f"rival {self.name}", 1):
+            return self.select(candidates)
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What the supernet and the estimates took, or the training of what was judged."""
+        if harness.settings.judge == "supernet":
+            return harness.seconds("supernet", f"rival {self.name}")
+        return harness.judged.seconds([architecture for architecture, _ in self.selection(harness).candidates])
+
+    def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
+        """Choose from the first candidates, as many as the budget."""
+        pool, run = harness.pool[: point.budget], harness.run
+        if len(pool) < self.members(point.size):
+            return None
+        candidates = Candidates(pool, point.size, harness.score, run.space, run.recipe.rivals, harness.seed)
+        return self.select(candidates).architectures
+
+
+class Urs(PoolSearch):
+    """Uniform random ensembles."""
+
+    name = "urs"
+    description = "uniform random ensembles, the best of them"
+
+    def select(self, candidates: Candidates) -> Selection:
+        """The best of the ensembles that the pool falls into."""
+        return urs(candidates.pool, candidates.size, candidates.score)
+
+
+class NesRs(PoolSearch):
+    """Neural ensemble search by random search."""
+
+    name = "nes-rs"
+    description = "neural ensemble search, random"
+
+    def select(self, candidates: Candidates) -> Selection:
+        """Forward selection over the pool."""
+        return nes_rs(candidates.pool, candidates.size, candidates.score)
+
+
+class NesRe(PoolSearch):
+    """Neural ensemble search by regularised evolution."""
+
+    name = "nes-re"
+    description = "neural ensemble search, evolution"
+
+    def select(self, candidates: Candidates) -> Selection:
+        """Forward selection over all that an evolution judged, which begins with the pool's first."""
+        pool, out_of_time = candidates.pool, candidates.out_of_time
+        settings = candidates.settings.model_copy(update={"pool": len(pool)})
+        return nes_re(
+            candidates.space,
+            pool[: settings.first],
+            candidates.size,
+            candidates.score,
+            # Children of small networks may be quicker to train than uniform draws.
+            budget=len(pool) if out_of_time is None else 4 * len(pool),
+            parents=settings.parents,
+            enough=out_of_time,
+            generator=rng.generator(candidates.seed, "rivals", "nes-re"),
+        )
+
+
+class SingleBest(PoolSearch):
+    """The best single network."""
+
+    name = "single-best"
+    description = "the best single network"
+
+    def select(self, candidates: Candidates) -> Selection:
+        """The architecture with the lowest loss on its own."""
+        return single_best(candidates.pool, candidates.score)
+
+    def members(self, size: int) -> int:
+        """One, whatever the ensembles' size."""
+        return 1
+
+
+SINGLE_BEST = SingleBest()

@@ -1,0 +1,142 @@
+"""NESBS: ensembles drawn from the posterior over architectures (Algorithm 1), with either sampler."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+
+from nesbs import rng
+from nesbs.compare.budgets import MOST, measured_once, times_within
+from nesbs.compare.curve_harness import CurveHarness, Point
+from nesbs.compare.harness import Harness
+from nesbs.compare.method import Method
+from nesbs.ensemble import Selection, decide, search
+from nesbs.posterior import Posterior
+from nesbs.records.recipe import Recipe
+from nesbs.samplers import MonteCarlo, NoEnsembleError, Proposal, Sampler, SvgdRd, get_sampler
+from nesbs.spaces import Architecture
+from nesbs.supernet import Supernet
+
+
+class PosteriorSearch(Method):
+    """Algorithm 1 with a sampler, on the supernet and posterior of the run."""
+
+    own_training = False
+    draws_from_posterior = True
+
+    @abstractmethod
+    def sampler(self, recipe: Recipe) -> Sampler:
+        """What draws the ensembles."""
+
+    def rounds(self, recipe: Recipe) -> int:
+        """T, where no budget in seconds says how many rounds fit."""
+        return recipe.search.rounds
+
+    def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
+        """The supernet and the posterior that ensembles are drawn from."""
+        return harness.run.supernet(), harness.run.posterior()
+
+    def choose(self, harness: Harness) -> Selection:
+        """Draw and judge ensembles; a budget in seconds says how many rounds."""
+        run, recipe = harness.run, harness.run.recipe
+        supernet, posterior = self.trained(harness)
+        sampler, rounds = self.sampler(recipe), self.rounds(recipe)
+
+        def chosen(rounds: int, on_progress: Callable[[int, int], None] | None = None) -> Selection:
+            return search(
+                supernet,
+                posterior,
+                run.data.search_valid,
+                size=harness.size,
+                sampler=sampler,
+                combine=recipe.ensemble.combine,
+                seed=recipe.seed,
+                on_progress=on_progress,
+                **{**recipe.search.model_dump(), "tune": "grid", "rounds": rounds},
+            )
+
+        def fitting(left: float) -> int:
+            chosen(1)  # what the first search of a process prepares is not the price of the others
+            return times_within(left, chosen, rounds, most=max(1, MOST // _deltas(sampler)))
+
+        if (seconds := harness.settings.seconds) is not None:
+            left = seconds - harness.seconds("supernet", "posterior")
+            rounds = measured_once(run, f"{self.name} rounds", lambda: fitting(left))
+        with run.stage(f"rival {self.name}", 1) as stage:
+            return chosen(rounds, stage.share)
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What the supernet, the posterior and choosing took."""
+        return harness.seconds("supernet", "posterior", f"rival {self.name}")
+
+    def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
+        """Decide among the first rounds of the largest budget's, as many as the point's budget holds."""
+        sampler = self.sampler(harness.run.recipe)
+        if isinstance(sampler, SvgdRd):
+            sampler = replace(sampler, device=str(harness.run.data.test.device))
+            sampler = sampler if point.delta is None else replace(sampler, delta=point.delta)
+        each_round = point.size * _deltas(sampler)
+        rounds = point.budget // each_round
+        if rounds < 1:
+            return None
+        draw = replace(point, budget=0)
+        if draw not in harness.drawn:
+            harness.drawn[draw] = _proposals(harness, point, sampler, harness.largest // each_round)
+        proposals = [proposal for proposal in harness.drawn[draw] if proposal.round <= rounds]
+        return decide(proposals, harness.score, harness.run.recipe.search.method)[0] if proposals else None
+
+
+class Nesbs(PosteriorSearch):
+    """The paper's method with the recipe's sampler: what `nesbs run` chooses."""
+
+    name = "nesbs"
+    description = "Bayesian sampling with the recipe's sampler (always there)"
+
+    def sampler(self, recipe: Recipe) -> Sampler:
+        """The recipe's."""
+        return get_sampler(recipe.sampler)
+
+    def choose(self, harness: Harness) -> Selection:
+        """The run's own selection, where no budget in seconds changes its rounds."""
+        return harness.run.selection() if harness.settings.seconds is None else super().choose(harness)
+
+    def search_seconds(self, harness: Harness) -> float:
+        """What the run's own search took."""
+        if harness.settings.seconds is None:
+            return harness.seconds("supernet", "posterior", "selection")
+        return super().search_seconds(harness)
+
+
+class NesbsMonteCarlo(PosteriorSearch):
+    """The paper's method with Monte Carlo sampling (Algorithm 2)."""
+
+    name = "nesbs-mc"
+    description = "the same with Monte Carlo sampling"
+
+    def sampler(self, recipe: Recipe) -> Sampler:
+        """Monte Carlo, whatever the recipe's is."""
+        return MonteCarlo()
+
+    def rounds(self, recipe: Recipe) -> int:
+        """As many as make up for having no δ to try."""
+        return recipe.rivals.rounds or recipe.search.rounds
+
+
+def _deltas(sampler: Sampler) -> int:
+    """How many values of δ a round draws ensembles for."""
+    return len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
+
+
+def _proposals(harness: CurveHarness, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:
+    """Ensembles of as many rounds as the largest budget holds."""
+    try:
+        return sampler.propose(
+            harness.posterior.tempered(point.temperature or 1.0),
+            size=point.size,
+            rounds=rounds,
+            duplicates=harness.run.recipe.search.duplicates,
+            generator=rng.generator(harness.seed, "curves", sampler.name, point.size),
+        )
+    except NoEnsembleError:
+        return []  # attraction so strong that all members are one

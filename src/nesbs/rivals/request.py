@@ -1,0 +1,41 @@
+"""What a one-shot search is asked and what it answers: one type of each for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nesbs.data import Split
+from nesbs.spaces import Architecture, Space
+from nesbs.supernet import Supernet, SupernetSettings
+from nesbs.training import Epoch
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A one-shot search to be made: weights learn from `train`, what chooses paths from `valid`.
+
+    `learning_rate` is that of what is learned beside the supernet's weights; None takes the method's own. Methods that
+    judge architectures at the end judge `samples` of them, in batches of `batch_size`. With a `checkpoint` an
+    interrupted search resumes; `on_epoch` is called after every epoch.
+    """
+
+    space: Space
+    train: Split
+    valid: Split
+    settings: SupernetSettings = field(default_factory=SupernetSettings)
+    learning_rate: float | None = None
+    samples: int = 100
+    batch_size: int = 250
+    seed: int = 0
+    checkpoint: Path | None = None
+    on_epoch: Callable[[Epoch], None] | None = None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a one-shot search ends with: the architecture by the method's own rule, and the weights it learned."""
+
+    architecture: Architecture
+    supernet: Supernet

@@ -1,0 +1,105 @@
+"""Every method: legal choices, the same from the same seed, resumed after a stop, charged for its stages, in curves."""
+
+import contextlib
+import shutil
+
+import pytest
+from contracts import METHOD_NAMES
+from toys import StopError, Stopping, compared_recipe, without_seconds
+
+from nesbs.compare.curve_harness import CurveHarness, Point
+from nesbs.compare.harness import Harness
+from nesbs.compare.methods import METHODS, REFERENCE, methods_of
+from nesbs.errors import NesbsError
+from nesbs.runs.run import Run
+
+SMALL = ("data.train_limit=60", "data.test_limit=20", "rivals.pool=4", "sampler.delta=0.5", "sampler.steps=10")
+
+
+def harness_in(folder, progress=None):
+    return Harness(Run.create(folder, compared_recipe(*SMALL), progress=progress))
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory):
+    """A run with what methods share: a supernet, its posterior and selection, and candidates trained on their own."""
+    folder = tmp_path_factory.mktemp("contract") / "material"
+    prepare(folder)
+    return folder
+
+
+def prepare(folder):
+    harness = harness_in(folder)
+    harness.run.selection()
+    harness.judged.train(harness.candidates)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_method_keeps_the_contract(name, material, tmp_path):
+    keeps_the_contract(METHODS[name], material, tmp_path)
+
+
+def check_method(method, folder):
+    """The same for a method from elsewhere."""
+    prepare(folder / "material")
+    keeps_the_contract(method, folder / "material", folder)
+
+
+def keeps_the_contract(method, material, folder):
+    assert "\n" not in method.description
+    harness = harness_in(shutil.copytree(material, folder / "whole"))
+    chooses_and_predicts(method, harness)
+    outcome = method.outcome(harness)
+    pays_for_its_stages(method, harness, outcome)
+    stopped = shutil.copytree(material, folder / "stopped")
+    with contextlib.suppress(StopError):
+        method.outcome(harness_in(stopped, Stopping("", 1)))
+    resumed = method.outcome(harness_in(stopped))
+    assert without_seconds(resumed) == without_seconds(outcome)  # also: the same seed, the same choice
+    assert method.outcome(harness_in(stopped)) == resumed  # found again, not made again
+    has_a_curve_or_says_why_not(method, harness)
+
+
+def chooses_and_predicts(method, harness):
+    space, test = harness.run.space, harness.run.data.test
+    method.check(harness.run.recipe, harness.run.data, space)
+    selection = method.selection(harness)
+    assert selection.architectures
+    assert all(space.parse(str(architecture)) == architecture for architecture in selection.architectures)
+    logits = method.predict(harness, selection)
+    assert logits.shape == (len(logits), len(test), test.classes)
+    assert len(logits) in (1, harness.size)
+    assert bool(logits.isfinite().all())
+
+
+def pays_for_its_stages(method, harness, outcome):
+    stages = {name: stage["seconds"] for name, stage in harness.run.record["stages"].items()}
+    assert 0 < outcome["search_seconds"] <= sum(stages.values()) + 1e-3
+    assert 0 < outcome["training_seconds"] <= sum(stages.values()) + 1e-3
+    assert outcome["search_seconds"] == round(method.search_seconds(harness), 3)
+    assert outcome["evaluations"] == method.evaluations(harness) >= 0
+    own = stages.get(f"rival {method.name}", 0.0)
+    assert own <= outcome["search_seconds"] + 1e-3
+
+
+def has_a_curve_or_says_why_not(method, harness):
+    curve = CurveHarness(harness.run, 8)
+    temperature = 1.0 if method.draws_from_posterior else None
+    point = Point(method.name, harness.size, 8, temperature)
+    if method.own_training:
+        for refused in (lambda: method.within(curve, point), lambda: methods_of([method.name], measure="supernet")):
+            with pytest.raises(NesbsError, match=f"{method.name} needs a training of its own") as error:
+                refused()
+            assert "\n" not in str(error.value)
+        return
+    ensemble = method.within(curve, point)
+    assert 1 <= len(ensemble) <= harness.size
+    assert all(harness.run.space.parse(str(architecture)) == architecture for architecture in ensemble)
+    assert method.within(CurveHarness(harness.run, 8), point) == ensemble
+    assert method.within(curve, Point(method.name, harness.size, 0, temperature)) is None
+    assert set(curve.measure(ensemble)) == {"error", "nll"}
+
+
+def test_the_reference_is_the_first_of_all_methods():
+    assert next(iter(METHODS)) == REFERENCE
+    assert all(METHODS[name].name == name for name in METHODS)
