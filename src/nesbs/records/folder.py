@@ -48,6 +48,27 @@ class RunRecords:
             raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
         return records
 
+    @property
+    def data(self) -> str | None:
+        """The name of the data set that the run began with or was measured on."""
+        began = self.record.data if self.record else None
+        return (self.metrics.data if self.metrics else None) or (began.name if began else None)
+
+    @property
+    def space(self) -> str | None:
+        """The name of the space."""
+        return self.recipe.space.name if self.recipe else self.posterior.space if self.posterior else None
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The chosen architectures."""
+        return (self.selection.architectures if self.selection else None) or ()
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the user fixed the architectures, so that nothing was searched."""
+        return self.selection is not None and self.selection.fixed
+
 
 @dataclass(frozen=True)
 class ComparisonRecords:

@@ -54,16 +54,8 @@ def histogram(title: str, axis: str, groups: Sequence[tuple[str, bool, Sequence[
             stacked[column] += 1
             shape(root, "rect", css=css, x=left + 1, y=top, width=right - left - 2, height=height - 1)
             if height >= 15 and right - left >= 9 * len(str(number)):
-                text = "inside" if filled else "number"
-                shape(
-                    root,
-                    "text",
-                    str(number),
-                    css=text,
-                    x=(left + right) / 2,
-                    y=top + height / 2 + 4,
-                    text_anchor="middle",
-                )
+                css_text, middle = "inside" if filled else "number", (left + right) / 2
+                shape(root, "text", str(number), css=css_text, x=middle, y=top + height / 2 + 4, text_anchor="middle")
         key = ET.SubElement(root, "g", {"class": "key"})
         shape(key, "rect", css=css, x=x - 5, y=y - 11, width=12, height=12)
         shape(key, "text", name, x=x + 12, y=y)
@@ -117,16 +109,9 @@ def prediction_map(title: str, members: Sequence[Sequence[Range]]) -> Markup:
         )
 
     shape(root, "path", css="axis", d=f"M{LEFT - 30},{TOP}V{bottom}H{WIDTH - RIGHT}")
-    shape(root, "text", "second t-SNE coordinate, without unit", css="name", x=4, y=14)
-    shape(
-        root,
-        "text",
-        "first t-SNE coordinate, without unit",
-        css="name",
-        x=WIDTH / 2,
-        y=bottom + 16,
-        text_anchor="middle",
-    )
+    first, second = (f"{which} t-SNE coordinate, without unit" for which in ("first", "second"))
+    shape(root, "text", second, css="name", x=4, y=14)
+    shape(root, "text", first, css="name", x=WIDTH / 2, y=bottom + 16, text_anchor="middle")
     for image in zip(*members, strict=True):
         path = "L".join(f"{x:.1f},{y:.1f}" for x, y in map(place, image))
         shape(root, "path", css="joined", d=f"M{path}Z")

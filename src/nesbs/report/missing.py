@@ -19,7 +19,6 @@ STAGES = {
 
 def missing(run: RunRecords) -> list[tuple[str, str]]:
     """What is not there, in the order it is made: (what, command that makes it)."""
-    fixed = run.selection is not None and run.selection.fixed
     done, size = trained(run, "members"), members_wanted(run)
     training = f"the training of {size - done} of {size} members" if done else "the members' training"
     metrics = run.metrics
@@ -29,8 +28,8 @@ def missing(run: RunRecords) -> list[tuple[str, str]]:
     parts = [
         ("the resolved recipe (recipe.yaml)", SEARCH, run.recipe),
         ("the record of versions, times and memory (record.json)", SEARCH, run.record),
-        ("the supernet's training", SEARCH, fixed or trained(run, "supernet")),
-        ("the posterior (posterior.json)", SEARCH, fixed or run.posterior),
+        ("the supernet's training", SEARCH, run.fixed or trained(run, "supernet")),
+        ("the posterior (posterior.json)", SEARCH, run.fixed or run.posterior),
         ("the choice of architectures (selection.json)", SEARCH, run.selection),
         (training, TRAIN, done and done >= size),
         ("the measures on the test images (metrics.json)", EVALUATE, metrics),
@@ -49,8 +48,7 @@ def trained(run: RunRecords, stage: str) -> int:
 
 def members_wanted(run: RunRecords) -> int:
     """How many members there should be."""
-    chosen = len((run.selection.architectures if run.selection else None) or ())
-    return chosen or (run.recipe.ensemble.size if run.recipe else 1)
+    return len(run.chosen) or (run.recipe.ensemble.size if run.recipe else 1)
 
 
 def interrupted(run: RunRecords) -> str | None:

@@ -25,16 +25,8 @@ def facts(run: RunRecords) -> list[tuple[str, str]]:
     record = run.record
     if record is None:
         return []
-    values = {
-        "started": record.started,
-        "nesbs": code(record),
-        "torch": record.torch,
-        "python": record.python,
-        "platform": record.platform,
-        "device": record.device,
-        "threads": record.threads,
-        "seed": record.seed,
-    }
+    names = ("started", "nesbs", "torch", "python", "platform", "device", "threads", "seed")
+    values = {name: code(record) if name == "nesbs" else getattr(record, name) for name in names}
     for other in (run.metrics, run.quality, run.attacks):
         if other and code(other) != code(record):
             values[f"nesbs of {other.FILE}"] = code(other)

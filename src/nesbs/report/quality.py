@@ -19,22 +19,15 @@ def quality(record: QualityRecord | None) -> list[dict[str, Any]]:
     """What `quality.json` says, for the page: an entry for each kind of truth that was compared with."""
     answers = (record.trained, record.table) if record else ()
     return [
-        {
-            "verdict": answer.verdict or "",
-            "truth": truth_in_words(answer.truth or Truth()),
-            "count": len(answer.architectures or ()),
-            "share": answer.share,
-            "rows": _rows(answer),
-            "scatter": scatter(answer),
-            "mass": answer.mass,
-        }
+        {"answer": answer, "truth": truth_in_words(answer), "rows": _rows(answer), "scatter": scatter(answer)}
         for answer in answers
         if answer
     ]
 
 
-def truth_in_words(truth: Truth) -> str:
+def truth_in_words(answer: QualityAnswer) -> str:
     """Where the truth comes from."""
+    truth = answer.truth or Truth()
     if truth.kind == "table":
         return f"accuracies of {truth.file}, column {truth.column}"
     measured = "held-out training images" if truth.test is False else "test images"
@@ -63,7 +56,7 @@ def quality_as_text(answer: QualityAnswer) -> str:
     """The figures as a table for a terminal, and the verdict."""
     table = Table(["estimate, ensembles", "Spearman", "Pearson", "Agreement", "better half"], _rows(answer))
     lines = [
-        f"{len(answer.architectures or ())} architectures; truth: {truth_in_words(answer.truth or Truth())}",
+        f"{len(answer.architectures or ())} architectures; truth: {truth_in_words(answer)}",
         table.as_text("<28", ">22", ">22", ">22", ">13"),
         "in brackets: 95 % intervals; better half: Spearman among the truly better half",
     ]

@@ -13,7 +13,7 @@ from nesbs.report.choice_of_delta import choice_of_delta
 from nesbs.report.further_measures import calibration, corruptions, human, not_asked, unseen
 from nesbs.report.glossary import glossary
 from nesbs.report.members import accuracies, disagreed, disagreement, prediction_map
-from nesbs.report.missing import EVALUATE, SEARCH, TRAIN, interrupted, missing
+from nesbs.report.missing import EVALUATE, SEARCH, TRAIN, missing
 from nesbs.report.posterior_tables import posterior_tables
 from nesbs.report.provenance import facts
 from nesbs.report.quality import quality
@@ -33,43 +33,31 @@ def write_report(folder: Path) -> Path:
 
 def render(run: RunRecords) -> str:
     """The page as text; the same records give the same bytes."""
-    fixed = run.selection is not None and run.selection.fixed
-    uniform_wanted = run.recipe is not None and run.recipe.evaluation.uniform
+    recipe = run.recipe
+    names = (run.data or (recipe and recipe.data.name), run.space, _sampler(run))
     values = {
-        "names": _names(run),
-        "fixed": fixed,
-        "uniform_wanted": uniform_wanted,
+        "names": [name for name in names if name],
+        "fixed": run.fixed,
+        "uniform_wanted": recipe is not None and recipe.evaluation.uniform,
         "missing": missing(run),
-        "contents": contents(run, fixed),
+        "contents": contents(run),
         "commands": {"search": SEARCH, "train": TRAIN, "evaluate": EVALUATE},
-        "glossary": glossary(run.recipe.evaluation.bins if run.recipe else 15),
+        "glossary": glossary(recipe.evaluation.bins if recipe else 15),
         **_measured(run),
         **_searched(run),
-        **_trained(run, uniform_wanted, fixed),
-        "recipe": run.recipe.to_yaml() if run.recipe else None,
-        "changes": changes(run.recipe) if run.recipe else [],
-        "method": papers_method(run.recipe) if run.recipe else None,
-        "additions": run.recipe.additions() if run.recipe else (),
+        **_trained(run),
+        "recipe": recipe.to_yaml() if recipe else None,
+        "changes": changes(recipe) if recipe else [],
+        "method": papers_method(recipe) if recipe else None,
+        "additions": recipe.additions() if recipe else (),
         "facts": facts(run),
     }
     return rendered("run_page.html", values)
 
 
-def _names(run: RunRecords) -> list[str]:
-    """The data, the space and the sampler, as far as they are known."""
-    data = [
-        run.metrics and run.metrics.data,
-        run.record and run.record.data and run.record.data.name,
-        run.recipe and run.recipe.data.name,
-    ]
-    samplers = [run.selection and run.selection.sampler, run.recipe and run.recipe.sampler.name]
-    names = (next(filter(None, data), None), space_name(run), next(filter(None, samplers), None))
-    return [str(name) for name in names if name]
-
-
-def space_name(run: RunRecords) -> str:
-    """The name of the space of a run; empty where it is not known."""
-    return run.recipe.space.name if run.recipe else (run.posterior and run.posterior.space) or ""
+def _sampler(run: RunRecords) -> str | None:
+    """The name of the sampler that drew the ensembles, or that will."""
+    return (run.selection and run.selection.sampler) or (run.recipe and run.recipe.sampler.name) or None
 
 
 def _measured(run: RunRecords) -> dict[str, Any]:
@@ -98,7 +86,6 @@ def _measured(run: RunRecords) -> dict[str, Any]:
 
 def _searched(run: RunRecords) -> dict[str, Any]:
     """The chosen cells, and the search that ended with them."""
-    space, texts = space_name(run), (run.selection and run.selection.architectures) or ()
     uniform = run.metrics.uniform if run.metrics else None
     judged = rounds(run.selection) if run.selection else None
     points = [
@@ -108,9 +95,9 @@ def _searched(run: RunRecords) -> dict[str, Any]:
     ]
     search, stage = (run.recipe or Recipe()).search, (run.record or RunRecord()).stage("selection")
     return {
-        "members": chosen_cells(space, texts),
+        "members": chosen_cells(run.space, run.chosen),
         "uniform_texts": (uniform and uniform.architectures) or (),
-        "legend": cells.legend(used_operations(space, texts)),
+        "legend": cells.legend(used_operations(run.space, run.chosen)),
         "dead_sample": cells.dead_sample(),
         "posterior": posterior_tables(run.posterior) if run.posterior else None,
         "selection": judged,
@@ -119,12 +106,11 @@ def _searched(run: RunRecords) -> dict[str, Any]:
     }
 
 
-def _trained(run: RunRecords, uniform_wanted: bool, fixed: bool) -> dict[str, Any]:
+def _trained(run: RunRecords) -> dict[str, Any]:
     """How the stages went."""
-    record = run.record or RunRecord()
-    stages = stage_rows(record, uniform_wanted, fixed, interrupted=interrupted(run))
+    record, stages = run.record or RunRecord(), stage_rows(run)
     return {
-        "curves": learning_curves(record, fixed),
+        "curves": learning_curves(record, run.fixed),
         "updates": update_tables(record),
         "stages": stages,
         "stage_bars": stage_bars(stages),
@@ -132,7 +118,7 @@ def _trained(run: RunRecords, uniform_wanted: bool, fixed: bool) -> dict[str, An
     }
 
 
-def contents(run: RunRecords, fixed: bool) -> list[tuple[str, str]]:
+def contents(run: RunRecords) -> list[tuple[str, str]]:
     """The sections of the page in their order: (id, short name)."""
     measured = run.metrics.ensemble if run.metrics else None
     corrupted = measured.corruptions if measured else None
@@ -146,9 +132,9 @@ def contents(run: RunRecords, fixed: bool) -> list[tuple[str, str]]:
         ("corruptions", "Corruptions", corrupted and corrupted.ensemble),
         ("attacks", "Attacks", True),
         ("cells", "Cells", True),
-        ("posterior", "Posterior", not fixed),
-        ("rounds", "Rounds", not fixed),
-        ("quality", "Estimate", not fixed or run.quality),
+        ("posterior", "Posterior", not run.fixed),
+        ("rounds", "Rounds", not run.fixed),
+        ("quality", "Estimate", not run.fixed or run.quality),
         ("curves", "Curves", True),
         ("stages", "Time and memory", True),
         ("method", "Method", run.recipe),

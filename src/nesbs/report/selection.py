@@ -13,14 +13,14 @@ from nesbs.report import cells
 from nesbs.spaces import get_space
 
 
-def chosen_cells(space_name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+def chosen_cells(space_name: str | None, texts: Sequence[str]) -> list[dict[str, Any]]:
     """The members' cells as drawings; a text that cannot be read is shown as it is, with the reason."""
     members: list[dict[str, Any]] = []
     for index, text in enumerate(texts):
         name, first = f"Member {index + 1}", texts.index(text)
         member: dict[str, Any] = {"name": name, "text": text, "copy_of": first + 1 if first < index else None}
         try:
-            space = get_space(space_name)
+            space = get_space(space_name or "")
             member.update(drawings=cells.draw(space, space.parse(text), name), problem=None)
         except NesbsError as error:
             member.update(drawings=[], problem=str(error))
@@ -28,10 +28,10 @@ def chosen_cells(space_name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
     return members
 
 
-def used_operations(space_name: str, texts: Sequence[str]) -> list[str]:
+def used_operations(space_name: str | None, texts: Sequence[str]) -> list[str]:
     """The operations in the chosen cells, in the space's order; then those of published cells outside it."""
     try:
-        space = get_space(space_name)
+        space = get_space(space_name or "")
         architectures = [space.parse(text) for text in texts]
     except NesbsError:
         return []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,43 +14,16 @@ from markupsafe import Markup
 from nesbs import files
 from nesbs.evaluation import paired, summarise
 from nesbs.records import RunRecords
-from nesbs.records.metrics import EnsembleMetrics, GainInterval
+from nesbs.records.metrics import EnsembleMetrics
 from nesbs.report import cells, diagrams, words
 from nesbs.report.glossary import glossary
 from nesbs.report.recipe import differing
-from nesbs.report.run_page import space_name
 from nesbs.report.scores import gain_interval
 from nesbs.report.selection import chosen_cells, used_operations
 from nesbs.report.templates import rendered
 
 TERMS = ("NLL", "ECE", "ATE", "PPD", "δ", "95 % interval", "Entropy", "Posterior")
 COLUMNS = (("error", "Test error"), ("nll", "NLL"))
-
-
-@dataclass(frozen=True)
-class Row:
-    """One run's line of the table; None where something is not there."""
-
-    name: str
-    data: str | None
-    sampler: str | None
-    seed: int | None
-    measures: EnsembleMetrics
-    gain: GainInterval | None  # of the error, over the best member
-    uniform: float | None  # error of the uniform-random ensemble
-    entropy: float | None
-    delta: float | None
-    seconds: float | None
-
-    @property
-    def size(self) -> int | None:
-        """How many members there are."""
-        return len(self.measures.members or ()) or None
-
-    @property
-    def best_error(self) -> float | None:
-        """The error of the best member."""
-        return self.measures.best_member.error
 
 
 def write_side_by_side(folders: Sequence[Path], page: Path) -> Path:
@@ -65,8 +37,7 @@ def write_side_by_side(folders: Sequence[Path], page: Path) -> Path:
 def render_side_by_side(runs: Sequence[tuple[str, RunRecords]], links: Mapping[str, str] | None = None) -> str:
     """The page as text; runs are (name, records), and the same ones give the same bytes."""
     rows = [_row(name, run) for name, run in runs]
-    chosen = [(space_name(run), (run.selection and run.selection.architectures) or ()) for _, run in runs]
-    operations = dict.fromkeys(operation for space, texts in chosen for operation in used_operations(space, texts))
+    operations = dict.fromkeys(one for _, run in runs for one in used_operations(run.space, run.chosen))
     values = {
         "rows": rows,
         "links": dict(links or {}),
@@ -74,7 +45,7 @@ def render_side_by_side(runs: Sequence[tuple[str, RunRecords]], links: Mapping[s
         "groups": _groups(runs, rows),
         "differing": differing([run.recipe for _, run in runs]),
         "names": [name for name, _ in runs],
-        "members": [(row.name, chosen_cells(*one)) for row, one in zip(rows, chosen, strict=True)],
+        "members": [(name, chosen_cells(run.space, run.chosen)) for name, run in runs],
         "legend": cells.legend(operations),
         "dead_sample": cells.dead_sample(),
         "glossary": glossary(only=TERMS),
@@ -82,35 +53,37 @@ def render_side_by_side(runs: Sequence[tuple[str, RunRecords]], links: Mapping[s
     return rendered("side_by_side.html", values)
 
 
-def _row(name: str, run: RunRecords) -> Row:
-    """A run's line of the table."""
-    metrics, record = run.metrics, run.record
-    measures = (metrics and metrics.ensemble) or EnsembleMetrics()
-    stages = (record and record.stages) or {}
-    return Row(
-        name=name,
-        data=(metrics and metrics.data) or (record and record.data and record.data.name) or None,
-        sampler=run.selection.sampler if run.selection else None,
-        seed=run.recipe.seed if run.recipe else None,
-        measures=measures,
-        gain=gain_interval(measures, "error"),
-        uniform=metrics.uniform.error if metrics and metrics.uniform else None,
-        entropy=run.posterior.entropy if run.posterior else None,
-        delta=run.selection.delta if run.selection else None,
-        seconds=record.seconds() if record and any(stage.seconds is not None for stage in stages.values()) else None,
-    )
+def _row(name: str, run: RunRecords) -> dict[str, Any]:
+    """One run's line of the table; None where something is not there."""
+    measures = (run.metrics and run.metrics.ensemble) or EnsembleMetrics()
+    stages = (run.record and run.record.stages) or {}
+    seconds = [stage.seconds for stage in stages.values() if stage.seconds is not None]
+    return {
+        "name": name,
+        "data": run.data,
+        "sampler": run.selection.sampler if run.selection else None,
+        "seed": run.recipe.seed if run.recipe else None,
+        "size": len(measures.members or ()) or None,
+        "measures": measures,
+        "best_error": measures.best_member.error,
+        "gain": gain_interval(measures, "error"),
+        "uniform": run.metrics.uniform.error if run.metrics and run.metrics.uniform else None,
+        "entropy": run.posterior.entropy if run.posterior else None,
+        "delta": run.selection.delta if run.selection else None,
+        "seconds": sum(seconds) if seconds else None,
+    }
 
 
-def _chart(rows: Sequence[Row], measure: str, name: str) -> tuple[str, Markup] | None:
+def _chart(rows: Sequence[dict[str, Any]], measure: str, name: str) -> tuple[str, Markup] | None:
     """A measure of every run that has it, with its interval over the test images."""
     factor, places, unit = (100, 2, "%") if measure == "error" else (1, 3, "nats")
     shown: list[tuple[str, list[float], tuple[float, float] | None]] = []
     for row in rows:
-        value, intervals = getattr(row.measures, measure), row.measures.intervals
+        value, intervals = getattr(row["measures"], measure), row["measures"].intervals
         if value is not None:
             ends = intervals.ensemble.ends(measure) if intervals and intervals.ensemble else None
             reach = (factor * ends[0], factor * ends[1]) if ends else None
-            shown.append((_short(row.name), [factor * value], reach))
+            shown.append((_short(row["name"]), [factor * value], reach))
     if not shown:
         return None
     text = ", ".join(f"{label} {words.decimal(value[0], places)}" for label, value, _ in shown)
@@ -118,26 +91,26 @@ def _chart(rows: Sequence[Row], measure: str, name: str) -> tuple[str, Markup] |
     return name, diagrams.forest(f"{name} in {unit} of the ensembles: {text}", axis, shown, places)
 
 
-def _groups(runs: Sequence[tuple[str, RunRecords]], rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _groups(runs: Sequence[tuple[str, RunRecords]], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Runs that differ in their seed alone: means with standard errors, and the gain with its interval over seeds."""
-    alike: dict[str, list[Row]] = {}
+    alike: dict[str, list[dict[str, Any]]] = {}
     for (_, run), row in zip(runs, rows, strict=True):
-        if run.recipe and row.measures.error is not None and row.best_error is not None:
+        if run.recipe and row["measures"].error is not None and row["best_error"] is not None:
             without_seed = run.recipe.model_copy(update={"seed": 0, "threads": None})
             alike.setdefault(without_seed.to_yaml(), []).append(row)
     groups = []
     for members in alike.values():
-        if len({row.seed for row in members}) < 2:
+        seeds = [row["seed"] for row in members]
+        if len(set(seeds)) < 2:
             continue
-        own = [row.measures.error for row in members if row.measures.error is not None]
-        best = [row.best_error for row in members if row.best_error is not None]
-        losses = [row.measures.nll for row in members if row.measures.nll is not None]
+        own, best = [row["measures"].error for row in members], [row["best_error"] for row in members]
+        losses = [row["measures"].nll for row in members]
         groups.append(
             {
-                "names": [row.name for row in members],
-                "seeds": [row.seed for row in members],
+                "names": [row["name"] for row in members],
+                "seeds": seeds,
                 "error": summarise(own),
-                "nll": summarise(losses) if len(losses) == len(members) else None,
+                "nll": None if None in losses else summarise(losses),
                 "best": fmean(best),
                 "gain": paired(best, own),
             }

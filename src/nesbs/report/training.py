@@ -7,10 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nesbs.records import RunRecord
+from nesbs.records import RunRecord, RunRecords
 from nesbs.records.run import StageRecord
 from nesbs.report import charts
-from nesbs.report.missing import EVALUATE, SEARCH, STAGES, TRAIN
+from nesbs.report.missing import EVALUATE, SEARCH, STAGES, TRAIN, interrupted
 
 Series = Sequence[tuple[str, Sequence[float | None]]]
 LOSS = "mean training loss in nats"
@@ -69,17 +69,16 @@ def update_tables(record: RunRecord) -> list[dict[str, Any]]:
     return [{"choices": choices, "rows": rows} for choices, rows in groups.items()]
 
 
-def stage_rows(
-    record: RunRecord, uniform_wanted: bool, fixed: bool = False, *, interrupted: str | None = None
-) -> list[dict[str, Any]]:
-    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run.
+def stage_rows(run: RunRecords) -> list[dict[str, Any]]:
+    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run or not ended.
 
-    A run whose architectures were `fixed` by the user has no stage of a search. The `interrupted` one has a command
-    that resumes it.
+    A stage that is not asked for is left out: the search of fixed architectures, the uniform-random ensemble.
     """
-    rows, stages = [], record.stages or {}
-    for name in [*STAGES, *(name for name in stages if name not in STAGES)]:
-        unasked = (name == "uniform" and not uniform_wanted) or (fixed and STAGES.get(name) == SEARCH)
+    record = run.record or RunRecord()
+    rows, stages, unfinished = [], record.stages or {}, interrupted(run)
+    uniform_wanted = run.recipe is not None and run.recipe.evaluation.uniform
+    for name in dict.fromkeys((*STAGES, *stages)):
+        unasked = (name == "uniform" and not uniform_wanted) or (run.fixed and STAGES.get(name) == SEARCH)
         if name not in stages and unasked:
             continue
         stage = record.stage(name)
@@ -90,7 +89,7 @@ def stage_rows(
                 "memory": stage.peak_memory,
                 "parameters": stage.total_parameters,
                 "command": None if name in stages else STAGES[name],
-                "resume": STAGES[name] if name == interrupted else None,
+                "resume": STAGES[name] if name == unfinished else None,
             }
         )
     return rows
