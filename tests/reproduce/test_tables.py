@@ -10,7 +10,7 @@ import pytest
 
 from nesbs import reproduce
 from nesbs.records import ExperimentRecord
-from nesbs.report.words import NOTHING
+from nesbs.report.formats import NOTHING
 from nesbs.reproduce import NAMES, experiment, paper_figures
 from nesbs.reproduce.tables import as_csv, as_latex, as_markdown
 

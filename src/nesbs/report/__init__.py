@@ -12,8 +12,8 @@ from nesbs.report.curves import curves_as_markdown, draw_curves, write_curves
 from nesbs.report.pages import write_reports
 from nesbs.report.quality import quality_as_text
 from nesbs.report.run_page import render, write_report
+from nesbs.report.scores_text import scores_as_text
 from nesbs.report.side_by_side import render_side_by_side, write_side_by_side
-from nesbs.report.text import scores_as_text
 
 __all__ = [
     "attacks_as_text",

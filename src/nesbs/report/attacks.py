@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from nesbs.records import AttacksRecord
 from nesbs.records.attacks import AttackPicture, CleanAccuracy, CloserLook, DefenceRecord, EnsembleAttacks, RoundRecord
-from nesbs.report import charts, words
+from nesbs.report import charts, formats
 from nesbs.report.table import Table
 from nesbs.report.templates import is_base64
 
@@ -46,7 +46,7 @@ def settings_in_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
         parts = []
         for key, value in values.items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            parts.append(f"{key.replace('_', ' ')} {words.short(value) if number else str(value).lower()}")
+            parts.append(f"{key.replace('_', ' ')} {formats.short(value) if number else str(value).lower()}")
         lines.append(f"{NAMES.get(name, name)}: {', '.join(parts)}")
     return lines
 
@@ -99,14 +99,14 @@ def with_deviation(mean: float | None, deviation: float | None) -> str:
     ('50.00 ± 1.20 %', '50.00 %')
     """
     if mean is None or deviation is None:
-        return words.percent(mean)
+        return formats.percent(mean)
     return f"{100 * mean:.2f} ± {100 * deviation:.2f} %"
 
 
 def _epsilon_curve(attack: str, closer: CloserLook) -> Markup | None:
     """Accuracy over ε: of the attacked member, of the ensemble that defends, of the ensemble attacked itself."""
     curve, clean = (closer.curves or {})[attack], closer.clean or CleanAccuracy()
-    sizes = [words.short(size) for size in closer.epsilons or ()]
+    sizes = [formats.short(size) for size in closer.epsilons or ()]
     series = []
     for name, key in SERIES:
         start = clean.member_mean if key == "attack" else clean.ensemble
@@ -136,10 +136,10 @@ def attacks_as_text(records: Sequence[tuple[str, AttacksRecord]]) -> str:
             label = row["ensemble"].lower()
             if len(records) > 1:
                 label = name if label == "ensemble" else "  " + label
-            clean = [words.percent(row[key]) for key in ("clean_member", "clean")]
-            broken = [words.percent(row[key]) for key in ("adaptive", "success")]
+            clean = [formats.percent(row[key]) for key in ("clean_member", "clean")]
+            broken = [formats.percent(row[key]) for key in ("adaptive", "success")]
             shares = [text.removesuffix(" %") for text in (*clean, row["attacked"], row["defended"], *broken)]
-            rows.append([label, row["attack"], words.count(row["images"]), *shares, words.decimal(row["l2"], 3)])
+            rows.append([label, row["attack"], formats.count(row["images"]), *shares, formats.decimal(row["l2"], 3)])
     widths = (f"<{wide}", "<11", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
     notes = dict.fromkeys(note for _, section in shown for note in _notes(section))
     return "\n".join([Table([*heads, "L2"], rows).as_text(*widths), *notes])
@@ -151,9 +151,9 @@ def _notes(section: Mapping[str, Any]) -> list[str]:
     doubts = [check for check in checks if not check.passed]
     notes = [f"measured on {section['kind']}. {section['meaning']}"]
     if checks:
-        images = words.count(section["parts"][0]["closer_images"])
+        images = formats.count(section["parts"][0]["closer_images"])
         notes.append(f"sanity checks passed: {len(checks) - len(doubts)} of {len(checks)} (on {images} images)")
     for check in doubts:
-        figures = ", ".join(f"{name}: {words.percent(share)}" for name, share in (check.accuracies or {}).items())
+        figures = ", ".join(f"{name}: {formats.percent(share)}" for name, share in (check.accuracies or {}).items())
         notes.append(f"not passed: {check.question} ({figures})")
     return notes + [f"left out: {why}" for why in section["skipped"]]

@@ -49,7 +49,7 @@ def saved(figure: Any) -> tuple[str, bytes]:
     return vector, pixels.getvalue()
 
 
-def look(number: int) -> dict[str, Any]:
+def line_style(number: int) -> dict[str, Any]:
     """Colour, mark and dash of one of several lines."""
     return {
         "color": COLOURS[number % len(COLOURS)],

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
-from nesbs.report import words
+from nesbs.report import formats
 
 WIDTH = 340  # of every chart, so that its text stays legible on a telephone
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "1 4", "14 3")
@@ -48,7 +48,7 @@ def bars(
     title: str,
     axis: str,
     rows: Sequence[tuple[str, float, bool]],
-    text: Callable[[float], str] = words.percent,
+    text: Callable[[float], str] = formats.percent,
     reaches: Sequence[Range | None] = (),
 ) -> Markup:
     """Horizontal bars from zero: (label, value, whether filled), one a row, each with its value as `text` writes it.
@@ -168,8 +168,8 @@ def axes(
     for tick in ticks(*up):
         y = place(across[0], tick)[1]
         shape(root, "line", css="gridline", x1=LEFT, x2=end, y1=y, y2=y)
-        shape(root, "text", words.short(tick), x=LEFT - 6, y=y + 4, text_anchor="end")
-    for tick, name in zip(marks, called or map(words.short, marks), strict=True):
+        shape(root, "text", formats.short(tick), x=LEFT - 6, y=y + 4, text_anchor="end")
+    for tick, name in zip(marks, called or map(formats.short, marks), strict=True):
         shape(root, "text", name, x=place(tick, up[0])[0], y=BASE + 16, text_anchor="middle")
     shape(root, "path", css="axis", d=f"M{LEFT},{TOP}V{BASE}H{end}")
     shape(root, "text", names[1], css="name", x=4, y=14)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from nesbs.ensemble import SearchSettings
 from nesbs.records.run import StageRecord
-from nesbs.report import charts, words
+from nesbs.report import charts, formats
 
 Point = tuple[float, float, bool]  # δ and loss of a judged ensemble, whether it was chosen
 Trace = list[tuple[float, float | None]]  # (δ, lowest loss among its ensembles), in the order tried
@@ -49,7 +49,9 @@ def _scatter(points: list[Point]) -> Markup:
     star = [(delta, loss) for delta, loss, chosen in points if chosen]
     discs = [pair for pair in lowest.items() if pair not in star]
     rings = [(delta, loss) for delta, loss, chosen in points if not chosen and loss > lowest[delta]]
-    text = ", ".join(f"{words.decimal(loss, 4)} at δ = {words.short(delta, 4)}" for delta, loss in sorted(discs + star))
+    text = ", ".join(
+        f"{formats.decimal(loss, 4)} at δ = {formats.short(delta, 4)}" for delta, loss in sorted(discs + star)
+    )
     return charts.scatter(
         f"Estimated loss of {len(points)} ensembles by δ; marked are {text}",
         "δ",
@@ -67,7 +69,7 @@ def _tuned(trace: Trace, trials: int) -> dict[str, Any]:
         for number, ((delta, loss), before) in enumerate(zip(trace, [None, *best], strict=False), start=1)
         if loss is not None and (before is None or loss < before)
     ]
-    text = ", ".join(f"{words.decimal(loss, 4)} at number {number}" for number, _, loss in falls)
+    text = ", ".join(f"{formats.decimal(loss, 4)} at number {number}" for number, _, loss in falls)
     series = [("best so far", best)]
     return {
         "tried": judged,

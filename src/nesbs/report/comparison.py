@@ -14,7 +14,7 @@ from nesbs.records.comparison import (
     RivalsRecord,
     SummaryRecord,
 )
-from nesbs.report import canvas, words
+from nesbs.report import canvas, formats
 from nesbs.report.table import Quantity, Table, shown
 
 IMAGES = (
@@ -97,8 +97,8 @@ def comparison_table(record: ComparisonRecord) -> Table:
                 shown(mean_of(mean.get("error"), 100), 2),
                 shown(mean_of(mean.get("nll")), 4),
                 shown(mean_of(mean.get("ece")), 4),
-                words.percent(members and members.mean).removesuffix(" %"),
-                words.percent(disagreement and disagreement.mean).removesuffix(" %"),
+                formats.percent(members and members.mean).removesuffix(" %"),
+                formats.percent(disagreement and disagreement.mean).removesuffix(" %"),
                 shown(_interval(difference.get("error"), 100), 2, signed=True),
                 _winner(difference.get("error"), name, reference),
                 shown(_interval(difference.get("nll")), 4, signed=True),
@@ -106,7 +106,7 @@ def comparison_table(record: ComparisonRecord) -> Table:
                 _cost(cost, "search_seconds", 1) + _over_budget(method),
                 _cost(cost, "training_seconds", 1),
                 _cost(cost, "evaluations", 0),
-                words.decimal(hours.get(str(record.sampler) if name == reference else name), 1),
+                formats.decimal(hours.get(str(record.sampler) if name == reference else name), 1),
             ]
         )
     return Table([name.format(reference) for name in COLUMNS], rows)
@@ -127,7 +127,7 @@ def images_table(record: ComparisonRecord) -> Table | None:
                 shown(_interval(difference.get("nll")), 4, signed=True),
             ]
         )
-    if all(row[1] == words.NOTHING for row in rows):
+    if all(row[1] == formats.NOTHING for row in rows):
         return None
     headings = ["method", "error %", f"error − {record.reference}, points", "NLL", f"NLL − {record.reference}"]
     return Table(headings, rows, notes=(IMAGES,))
@@ -149,7 +149,7 @@ def comparison_notes(record: ComparisonRecord) -> list[str]:
         "Seconds are measured here, and each method pays for what it used, also where it was made for another.",
         "* What the paper reports for its searches on CIFAR-10 (DARTS: its days × 24), on an Nvidia 1080 Ti or taken "
         "over from other authors: another machine and other settings than here.",
-        *([] if rivals.seconds is None else [BUDGET.format(words.short(rivals.seconds))]),
+        *([] if rivals.seconds is None else [BUDGET.format(formats.short(rivals.seconds))]),
     ]
 
 
@@ -215,11 +215,11 @@ def _interval(difference: DifferenceRecord | None, factor: float = 1) -> Quantit
 
 def _winner(difference: DifferenceRecord | None, method: str, reference: str) -> str:
     verdict = difference and difference.verdict
-    return {"lower": method, "higher": reference}.get(str(verdict), words.NOTHING)
+    return {"lower": method, "higher": reference}.get(str(verdict), formats.NOTHING)
 
 
 def _cost(cost: Mapping[str, SummaryRecord], name: str, places: int) -> str:
-    return words.decimal(cost[name].mean if name in cost else None, places)
+    return formats.decimal(cost[name].mean if name in cost else None, places)
 
 
 def _over_budget(method: MethodRecord) -> str:

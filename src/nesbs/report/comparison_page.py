@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from nesbs import files
 from nesbs.records import ComparisonRecord, ComparisonRecords
-from nesbs.report import diagrams, words
+from nesbs.report import diagrams, formats
 from nesbs.report.comparison import comparison_notes, comparison_table, images_table
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves
 from nesbs.report.glossary import glossary
@@ -100,5 +100,5 @@ def _chart(comparison: ComparisonRecord, measure: str, axis: str, factor: float,
             rows.append((name, values, reach))
     if not rows:
         return None
-    text = ", ".join(f"{name} {words.decimal(sum(values) / len(values), places)}" for name, values, _ in rows)
+    text = ", ".join(f"{name} {formats.decimal(sum(values) / len(values), places)}" for name, values, _ in rows)
     return diagrams.forest(f"{axis} by method: {text}", axis, rows, places)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from nesbs import files
 from nesbs.records.curves import CurvesRecord, PointRecord
-from nesbs.report import canvas, words
+from nesbs.report import canvas, formats
 from nesbs.report.comparison import OURS, added_note, mean_of
 from nesbs.report.table import Quantity, Table, shown
 
@@ -80,7 +80,7 @@ def curves_tables(record: CurvesRecord) -> list[Table]:
     for panel in _panels(record):
         corner = f"{panel.title}, {'δ' if panel.across == 'delta' else panel.across}"
         rows = [[label, *cells] for label, cells in panel.rows(_cell)]
-        tables.append(Table([corner, *map(words.short, panel.values())], rows))
+        tables.append(Table([corner, *map(formats.short, panel.values())], rows))
     return tables
 
 
@@ -98,7 +98,7 @@ def curves_notes(record: CurvesRecord) -> str:
         *([forward] if record.search == "forward" else []),
         "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
         "whole space.",
-        f"{words.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates).",
+        f"{formats.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates).",
         *_costs(record),
     ]
     return "\n".join(lines)
@@ -111,7 +111,7 @@ def _costs(record: CurvesRecord) -> list[str]:
         values = [value for entry in record.seconds or () if (value := getattr(entry, name)) is not None]
         if values:
             times = f"{len(values)} × " if len(values) > 1 else ""
-            costs.append(f"{name} {times}{words.decimal(sum(values) / len(values), 1)} s")
+            costs.append(f"{name} {times}{formats.decimal(sum(values) / len(values), 1)} s")
     if not costs:
         return []
     one = " All seeds draw from the supernet and posterior of the first." if record.one_supernet else ""
@@ -159,7 +159,7 @@ def _lines(points: Sequence[PointRecord]) -> dict[str, list[PointRecord]]:
     several = len({point.temperature for point in points} - {None}) > 1
     lines: dict[str, list[PointRecord]] = {}
     for point in points:
-        temperature = f", τ = {words.short(point.temperature)}" if several and point.temperature is not None else ""
+        temperature = f", τ = {formats.short(point.temperature)}" if several and point.temperature is not None else ""
         lines.setdefault(f"{point.method}{temperature}", []).append(point)
     return lines
 
@@ -167,6 +167,6 @@ def _lines(points: Sequence[PointRecord]) -> dict[str, list[PointRecord]]:
 def _cell(point: PointRecord | None) -> str:
     error = error_of(point)
     if point is None or error is None:
-        return words.NOTHING
+        return formats.NOTHING
     verdict = point.difference and point.difference.verdict
     return shown(error, 2) + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
-from nesbs.report import charts, words
+from nesbs.report import charts, formats
 from nesbs.report.charts import BASE, DASHES, LEFT, RIGHT, TOP, WIDTH, Range, axes, markup, shape, svg, ticks
 
 # Marks of series by their corners, in units of their size; the first is a circle.
@@ -141,7 +141,7 @@ def forest(title: str, axis: str, rows: Sequence[tuple[str, Sequence[float], Ran
     for tick in ticks(low, high):
         x = across(tick)
         shape(root, "line", css="gridline", x1=x, x2=x, y1=0, y2=height)
-        shape(root, "text", words.short(tick), x=x, y=height + 16, text_anchor="middle")
+        shape(root, "text", formats.short(tick), x=x, y=height + 16, text_anchor="middle")
     for row, (label, values, reach) in enumerate(rows):
         y = row * pitch + 13
         shape(root, "text", label if len(label) <= 17 else label[:16] + "…", x=left - 6, y=y + 4, text_anchor="end")
@@ -152,7 +152,7 @@ def forest(title: str, axis: str, rows: Sequence[tuple[str, Sequence[float], Ran
             path = f"M{across(reach[0]):.1f},{y - 5}v10m0,-5H{across(reach[1]):.1f}m0,-5v10"
             shape(root, "path", css="whisker", d=path)
         shape(root, "circle", css="disc", cx=across(mean), cy=y, r=4.5)
-        shape(root, "text", words.decimal(mean, places), x=WIDTH - right + 8, y=y + 4)
+        shape(root, "text", formats.decimal(mean, places), x=WIDTH - right + 8, y=y + 4)
     shape(root, "path", css="axis", d=f"M{left},0V{height}H{WIDTH - right}")
     shape(root, "text", axis, css="name", x=(left + WIDTH - right) / 2, y=height + 34, text_anchor="middle")
     return markup(root)

@@ -20,7 +20,7 @@ from nesbs.records.metrics import (
     Reliability,
     ReliabilityBins,
 )
-from nesbs.report import charts, diagrams, words
+from nesbs.report import charts, diagrams, formats
 
 SCORES = {
     "max_probability": "maximum probability",
@@ -133,7 +133,7 @@ def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
         for measure, name in (("error", "Error"), ("nll", "NLL"), ("ece", "ECE"))
     ]
     shares = [(row["name"].lower(), row["values"]) for row in tables[0]["rows"]]
-    text = "; ".join(f"{name} " + ", ".join(map(words.percent, values)) for name, values in shares)
+    text = "; ".join(f"{name} " + ", ".join(map(formats.percent, values)) for name, values in shares)
     series = [(name, [None if v is None else 100 * v for v in values]) for name, values in shares]
     # The chart counts its steps from 1.
     whole = len(severities) > 1 and severities == tuple(range(1, len(severities) + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nesbs.records import RunRecords
 from nesbs.records.base import StampedRecord
 from nesbs.records.run import DataRecord
-from nesbs.report import words
+from nesbs.report import formats
 
 
 def code(record: StampedRecord) -> str | None:
@@ -17,7 +17,7 @@ def code(record: StampedRecord) -> str | None:
     if record.commit is None:
         return record.nesbs
     changes = {True: " (clean)", False: " with changes that were not committed", None: ""}[record.clean]
-    return f"{record.nesbs or words.NOTHING}, commit {record.commit[:12]}{changes}"
+    return f"{record.nesbs or formats.NOTHING}, commit {record.commit[:12]}{changes}"
 
 
 def facts(run: RunRecords) -> list[tuple[str, str]]:
@@ -41,11 +41,11 @@ def _data(data: DataRecord) -> list[tuple[str, str]]:
         ("data", str(data.name)),
         (
             "training images",
-            f"{words.count(data.train_images)}, of which {words.count(data.search_train)} train the "
-            f"supernet and {words.count(data.search_valid)} fit the posterior and judge ensembles",
+            f"{formats.count(data.train_images)}, of which {formats.count(data.search_train)} train the "
+            f"supernet and {formats.count(data.search_valid)} fit the posterior and judge ensembles",
         ),
-        ("test images", words.count(data.test_images)),
+        ("test images", formats.count(data.test_images)),
         *([("left out", f"{len(data.left_out)} images that cannot be read")] if data.left_out else []),
-        ("image size", f"{size}, channels {words.NOTHING if data.channels is None else data.channels}"),
+        ("image size", f"{size}, channels {formats.NOTHING if data.channels is None else data.channels}"),
         (f"classes ({len(classes)})", ", ".join(classes)),
     ]

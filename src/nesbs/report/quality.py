@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nesbs.records import QualityRecord
 from nesbs.records.quality import IntervalRecord, QualityAnswer, Truth
-from nesbs.report import charts, words
+from nesbs.report import charts, formats
 from nesbs.report.table import Table
 
 # What estimates are ranked by; the last where the posterior is fitted to something else than the loss.
@@ -32,8 +32,8 @@ def truth_in_words(answer: QualityAnswer) -> str:
         return f"accuracies of {truth.file}, column {truth.column}"
     measured = "held-out training images" if truth.test is False else "test images"
     return (
-        f"training each for {truth.epochs} epochs on {words.count(truth.images)} images, measured on "
-        f"{words.count(truth.measured_on)} {measured}"
+        f"training each for {truth.epochs} epochs on {formats.count(truth.images)} images, measured on "
+        f"{formats.count(truth.measured_on)} {measured}"
     )
 
 
@@ -62,11 +62,11 @@ def quality_as_text(answer: QualityAnswer) -> str:
     ]
     if mass := answer.mass:
         lines.append(
-            f"posterior: expected accuracy {words.decimal(mass.expected, 2)} % (uniform "
-            f"{words.decimal(mass.uniform, 2)}, best {words.decimal(mass.best, 2)}), effective "
-            f"sample size {words.decimal(mass.effective, 1)}; its likeliest is number "
+            f"posterior: expected accuracy {formats.decimal(mass.expected, 2)} % (uniform "
+            f"{formats.decimal(mass.uniform, 2)}, best {formats.decimal(mass.best, 2)}), effective "
+            f"sample size {formats.decimal(mass.effective, 1)}; its likeliest is number "
             f"{mass.mode_rank} of {mass.architectures}; mass on the best 1 % "
-            f"{words.percent(mass.top1)}, 10 % {words.percent(mass.top10)}"
+            f"{formats.percent(mass.top1)}, 10 % {formats.percent(mass.top10)}"
         )
     return "\n".join([*lines, answer.verdict or ""])
 
@@ -78,13 +78,13 @@ def _rows(answer: QualityAnswer) -> list[list[str]]:
         for ranking in (answer.rankings or {}).get(kind, ()):
             what = "alone" if ranking.size == 1 else f"of {ranking.size}"
             figures = map(_with_interval, (ranking.spearman, ranking.pearson, ranking.agreement))
-            rows.append([f"{name}, {ranking.ensembles} {what}", *figures, words.decimal(ranking.better_half, 2)])
+            rows.append([f"{name}, {ranking.ensembles} {what}", *figures, formats.decimal(ranking.better_half, 2)])
     return rows
 
 
 def _with_interval(interval: IntervalRecord | None) -> str:
     """A value with its interval."""
     if interval is None:
-        return words.NOTHING
-    value, low, high = (words.decimal(number, 2) for number in (interval.value, interval.low, interval.high))
+        return formats.NOTHING
+    value, low, high = (formats.decimal(number, 2) for number in (interval.value, interval.low, interval.high))
     return value if interval.low is None else f"{value} [{low}, {high}]"

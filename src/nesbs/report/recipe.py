@@ -8,7 +8,7 @@ import yaml
 
 from nesbs.records import Recipe
 from nesbs.records.recipe import flatten
-from nesbs.report import words
+from nesbs.report import formats
 
 DRAWN = {
     "svgd-rd": "SVGD-RD draws ensembles from it (Algorithm 3)",
@@ -55,6 +55,6 @@ def as_yaml(value: object) -> str:
     ('[0.0, 1.0]', '–', 'fashion-mini')
     """
     if value is None:
-        return words.NOTHING
+        return formats.NOTHING
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
     return text.removesuffix("\n").removesuffix("\n...").strip()

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from nesbs.records import MetricsRecord
 from nesbs.records.metrics import EnsembleMetrics, GainInterval, Intervals, NetworkMetrics, Reach
-from nesbs.report import charts, words
+from nesbs.report import charts, formats
 
 MARKED = ("error", "nll", "brier", "ece")  # whose lowest values are marked
 HELD_OUT = "held-out training images"
@@ -123,7 +123,7 @@ def error_bars(rows: Sequence[ScoreRow]) -> Markup | None:
         name, ends = short.get(row.name, row.name), row.reach.ends("error") if row.reach else None
         bars.append((name, row.measures.error, row.whole))
         reaches.append(ends)
-        interval = f" ({words.percent(ends[0])} to {words.percent(ends[1])})" if ends else ""
-        texts.append(f"{name} {words.percent(row.measures.error)}{interval}")
+        interval = f" ({formats.percent(ends[0])} to {formats.percent(ends[1])})" if ends else ""
+        texts.append(f"{name} {formats.percent(row.measures.error)}{interval}")
     axis = "test error in %, with 95 % intervals" if any(reaches) else "test error in %"
     return charts.bars(f"Test error: {', '.join(texts)}", axis, bars, reaches=reaches) if bars else None

@@ -15,7 +15,7 @@ from nesbs import files
 from nesbs.evaluation import paired, summarise
 from nesbs.records import RunRecords
 from nesbs.records.metrics import EnsembleMetrics
-from nesbs.report import cells, diagrams, words
+from nesbs.report import cells, diagrams, formats
 from nesbs.report.glossary import glossary
 from nesbs.report.recipe import differing
 from nesbs.report.scores import gain_interval
@@ -86,7 +86,7 @@ def _chart(rows: Sequence[dict[str, Any]], measure: str, name: str) -> tuple[str
             shown.append((_short(row["name"]), [factor * value], reach))
     if not shown:
         return None
-    text = ", ".join(f"{label} {words.decimal(value[0], places)}" for label, value, _ in shown)
+    text = ", ".join(f"{label} {formats.decimal(value[0], places)}" for label, value, _ in shown)
     axis = f"{name.lower() if measure == 'error' else name} in {unit}"
     return name, diagrams.forest(f"{name} in {unit} of the ensembles: {text}", axis, shown, places)
 

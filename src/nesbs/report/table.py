@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nesbs.report import words
+from nesbs.report import formats
 
 LATEX = {
-    words.NOTHING: "--",
+    formats.NOTHING: "--",
     "±": "$\\pm$",
     "−": "$-$",
     "τ": "$\\tau$",
@@ -41,10 +41,10 @@ class Quantity:
             return self.written.replace("-", "−")
 
         def one(value: float) -> str:
-            return words.signed(value, places) if signed else words.decimal(value, places).replace("-", "−")
+            return formats.signed(value, places) if signed else formats.decimal(value, places).replace("-", "−")
 
         if self.spread is not None:
-            return f"{one(self.value)} ± {words.decimal(self.spread, places)}"
+            return f"{one(self.value)} ± {formats.decimal(self.spread, places)}"
         if self.low is not None and self.high is not None:
             return f"{one(self.value)} [{one(self.low)}, {one(self.high)}]"
         return one(self.value)
@@ -63,7 +63,7 @@ def shown(quantity: Quantity | None, places: int, *, signed: bool = False) -> st
     >>> shown(Quantity(0.5), 1, signed=True), shown(None, 1)
     ('+0.5', '–')
     """
-    return words.NOTHING if quantity is None else quantity.text(places, signed=signed)
+    return formats.NOTHING if quantity is None else quantity.text(places, signed=signed)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The templates beside this module: everything escaped, the filters of `words`, one script under a hash."""
+"""The templates beside this module: everything escaped, the filters of `formats`, one script under a hash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from nesbs.report import words
+from nesbs.report import formats
 from nesbs.report.glossary import anchor
 
 BASE64 = re.compile(r"[A-Za-z0-9+/]+=*")
@@ -39,8 +39,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    numbers = (words.percent, words.share, words.decimal, words.signed, words.short, words.count)
-    for filter_ in (*numbers, words.size, words.duration, words.memory, anchor):
+    numbers = (formats.percent, formats.share, formats.decimal, formats.signed, formats.short, formats.count)
+    for filter_ in (*numbers, formats.size, formats.duration, formats.memory, anchor):
         environment.filters[filter_.__name__] = filter_
     # The page's policy lets this script run and no other, whatever a record may hold.
     script = resources.files("nesbs.report").joinpath("page.js").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nesbs.compare.one_shot import ONE_SHOT
 from nesbs.records.recipe import Recipe
-from nesbs.report import words
+from nesbs.report import formats
 from nesbs.reproduce.spec import BEST_RESPONSE, Experiment, ScaleName
 
 ONE_SHOT_NAMES = {method.name for method in ONE_SHOT}
@@ -135,5 +135,5 @@ def _hours(hours: float) -> str:
     ('15 min 0 s', '30.2 h', '300 h (12.5 days)')
     """
     if hours < 1:
-        return words.duration(3600 * hours)
+        return formats.duration(3600 * hours)
     return f"{hours:.1f} h" if hours < 48 else f"{hours:.0f} h ({hours / 24:.1f} days)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nesbs.report import canvas, words
+from nesbs.report import canvas, formats
 from nesbs.report.curves import Across, Panel, error_of
 from nesbs.reproduce.exhibit import Exhibit, two_lines
 from nesbs.reproduce.tables import Cell, Heading, PaperTable
@@ -18,7 +18,7 @@ def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
     tables = []
     for panel in _panels(exhibit):
         text = "δ = {}" if panel.across == "delta" else "{} judged"
-        names = [f"test error %, {text.format(words.short(value))}" for value in panel.values()]
+        names = [f"test error %, {text.format(formats.short(value))}" for value in panel.values()]
         headings = [Heading(name, "", on, "") for name in names]
         rows = panel.rows(lambda point: Cell(error_of(point)))
         tables.append(exhibit.table("method", headings, rows, spread=SPREAD, title=f"{title}; {panel.title}"))
@@ -50,7 +50,7 @@ def draw_curves(exhibit: Exhibit) -> tuple[str, bytes]:
 
 
 def _style(number: int, label: str) -> dict[str, Any]:
-    style = {**canvas.look(number), "lw": 1.3}
+    style = {**canvas.line_style(number), "lw": 1.3}
     return {**style, "ls": ":", "color": "0.35"} if "single best" in label else style
 
 
@@ -80,7 +80,7 @@ def _panels(exhibit: Exhibit) -> list[Panel]:
     sizes = sorted({point.size for point in shown if point.size is not None})
     if len(temperatures) > 1:
         parts = {
-            f"τ = {words.short(each)}, n = {sizes[0]}": [p for p in shown if p.temperature in (each, None)]
+            f"τ = {formats.short(each)}, n = {sizes[0]}": [p for p in shown if p.temperature in (each, None)]
             for each in temperatures
         }
     else:

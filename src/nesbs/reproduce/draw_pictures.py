@@ -10,7 +10,7 @@ import numpy as np
 
 from nesbs.evaluation import summarise
 from nesbs.records.experiment import DeltaRecord, GaussiansRecord, PartRecord
-from nesbs.report import canvas, words
+from nesbs.report import canvas, formats
 from nesbs.report.table import Quantity
 from nesbs.reproduce.exhibit import Exhibit, over_seeds, two_lines
 from nesbs.reproduce.tables import Cell, Heading, PaperTable
@@ -24,7 +24,7 @@ DENSITIES: dict[str, Measure] = {"spread of log density": stdev, "mean log densi
 def gaussians_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Figure 2 in numbers: for every δ the mean and the spread of log densities over particles."""
     rows = [
-        (f"δ = {words.short(entry.delta)}", [Cell(_over_particles(entry, measure)) for measure in DENSITIES.values()])
+        (f"δ = {formats.short(entry.delta)}", [Cell(_over_particles(entry, measure)) for measure in DENSITIES.values()])
         for entry in _gaussians(exhibit).deltas or ()
     ]
     headings = [Heading(name, "nats", "", "", 3) for name in DENSITIES]
@@ -47,7 +47,7 @@ def draw_gaussians(exhibit: Exhibit) -> tuple[str, bytes]:
         for axes, entry in zip(panels, deltas, strict=False):
             axes.contour(x, y, density, levels=8, cmap="cividis", linewidths=0.8)
             axes.plot(*np.array(entry.particles, float).T, "o", color=canvas.PAPER, mec="black", mew=0.5, ms=5)
-            axes.set_title(f"δ = {words.short(entry.delta)}")
+            axes.set_title(f"δ = {formats.short(entry.delta)}")
             axes.set_xlabel("x₁")
             axes.set_aspect("equal")
         panels[0].set_ylabel("x₂")
@@ -85,7 +85,7 @@ def tradeoff_tables(exhibit: Exhibit) -> list[PaperTable]:
     repeats, plane = exhibit.part.repeats, exhibit.part.plane
     spread = (
         f"Mean ± standard deviation over single networks, every architecture trained "
-        f"{words.NOTHING if repeats is None else repeats} times. The map of predictions: {plane or words.NOTHING}."
+        f"{formats.NOTHING if repeats is None else repeats} times. The map of predictions: {plane or formats.NOTHING}."
     )
     return [exhibit.table("method", headings, rows, spread=spread)]
 
@@ -114,7 +114,7 @@ def draw_tradeoff(exhibit: Exhibit) -> tuple[str, bytes]:
         panels[-1].set_xlabel(f"test error % of single networks, {exhibit.data_name()}; strokes: each network")
         axes_map.set_xlabel("first axis of the map, no unit")
         axes_map.set_ylabel("second axis of the map, no unit")
-        axes_map.set_title(f"predictions: {part.plane or words.NOTHING}")
+        axes_map.set_title(f"predictions: {part.plane or formats.NOTHING}")
         axes_map.set_xticks([])
         axes_map.set_yticks([])
         if axes_map.lines:

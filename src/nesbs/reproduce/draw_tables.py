@@ -8,7 +8,7 @@ from typing import Any
 from nesbs.evaluation import paired, summarise
 from nesbs.records.experiment import AttackRow, MethodRow
 from nesbs.records.quality import IntervalRecord, RankingRecord, Truth
-from nesbs.report import canvas, words
+from nesbs.report import canvas, formats
 from nesbs.report.table import Quantity
 from nesbs.reproduce.exhibit import CIFAR10, Exhibit, over_seeds, two_lines
 from nesbs.reproduce.spec import BEST_RESPONSE
@@ -80,7 +80,7 @@ def quality_tables(exhibit: Exhibit) -> list[PaperTable]:
             ]
             rows.append((f"{name}, by {kind}" + (" (in %)" if factor == 100 else ""), cells))
     epochs = (part.truth or Truth()).epochs
-    shown = words.NOTHING if epochs is None else epochs
+    shown = formats.NOTHING if epochs is None else epochs
     spread = f"Truth: trained for {shown} epochs. {part.verdict or ''}".strip()
     return [exhibit.table("measure", headings, rows, spread=spread)]
 
@@ -174,12 +174,12 @@ def _column(axes: Any, table: PaperTable, place: int) -> None:
             if value is not None:
                 axes.errorbar(value.value, row + shift, xerr=[[reach] for reach in value.reach], ms=5, **style)
     axes.set_title(heading.name)
-    mine = "ours: not run" if heading.ours == words.NOTHING else f"ours: {heading.ours}"
+    mine = "ours: not run" if heading.ours == formats.NOTHING else f"ours: {heading.ours}"
     values = [number.value for _, cells in table.rows for number in (cells[place].ours, cells[place].paper) if number]
     if min(values) > 0 and max(values) > 100 * min(values):
         axes.set_xscale("log")
         canvas.logarithmic(axes.xaxis)
-    theirs = heading.paper if any(cells[place].paper for _, cells in table.rows) else words.NOTHING
+    theirs = heading.paper if any(cells[place].paper for _, cells in table.rows) else formats.NOTHING
     axes.set_xlabel(f"{heading.name} {heading.unit}\n{mine}\nthe paper's: {theirs}")
     axes.grid(axis="x", lw=0.3)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nesbs.evaluation import summarise
 from nesbs.records import ExperimentRecord, Record
 from nesbs.records.experiment import Asked, Epochs, PartRecord
-from nesbs.report import words
+from nesbs.report import formats
 from nesbs.report.comparison import added_note
 from nesbs.report.table import Quantity
 from nesbs.reproduce.spec import SCALES, Experiment, PaperFigures
@@ -40,12 +40,12 @@ class Exhibit:
 
     def data_name(self, label: str = CIFAR10) -> str:
         """The data set that ours was made on; a dash where the part was not run."""
-        return self.record.part(label).data or words.NOTHING
+        return self.record.part(label).data or formats.NOTHING
 
     def title(self, label: str | None = None) -> str:
         """What is shown: ours on which data, beside what in the paper; `label` names one of the paper's data sets."""
         labels = list(self.record.parts or {}) if label is None else [label]
-        names = list(dict.fromkeys(name for each in labels if (name := self.data_name(each)) != words.NOTHING))
+        names = list(dict.fromkeys(name for each in labels if (name := self.data_name(each)) != formats.NOTHING))
         without_data = "ours" if self.experiment.kind == "gaussians" else "ours not run"
         mine = f"ours on {', '.join(names)}" if names else without_data
         theirs = f"the paper's {self.experiment.shows}{'' if label is None else f' on {label}'}"
@@ -77,7 +77,7 @@ class Exhibit:
             lines.append(f"The paper's figures are those of {source} ({CITED}), made on its own machines and settings.")
         if self.paper.says:
             lines.append(f"What the paper finds ({source}): {self.paper.says}.")
-        lines.append(f"{words.NOTHING}: not run at this scale, not finished, or not given in the paper.")
+        lines.append(f"{formats.NOTHING}: not run at this scale, not finished, or not given in the paper.")
         if changes := (self.record.asked or Asked()).set:
             lines.append(f"Changed by --set: {', '.join(changes)}.")
         if not self.record.complete:
@@ -92,8 +92,8 @@ class Exhibit:
         for label, part in (self.record.parts or {}).items():
             if part.data:
                 lines.append(
-                    f"Ours in the place of {label}: {part.data}, {words.count(part.train_images)} training and "
-                    f"{words.count(part.test_images)} test images of {'×'.join(map(str, part.size or ()))} pixels, "
+                    f"Ours in the place of {label}: {part.data}, {formats.count(part.train_images)} training and "
+                    f"{formats.count(part.test_images)} test images of {'×'.join(map(str, part.size or ()))} pixels, "
                     f"space {part.space}; {_trained(part)}."
                 )
         added = [part.added for part in (self.record.parts or {}).values() if part.added is not None]

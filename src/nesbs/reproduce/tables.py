@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nesbs.report import words
+from nesbs.report import formats
 from nesbs.report.table import Quantity, Table, shown
 
 
@@ -84,13 +84,13 @@ def as_csv(tables: Sequence[PaperTable]) -> str:
                 mine, paper = cell.ours, cell.paper
                 numbers = (None,) * 4 if mine is None else (mine.value, mine.spread, mine.low, mine.high)
                 theirs = (None,) * 2 if paper is None else (paper.value, paper.spread)
-                figures = [words.NOTHING if v is None else f"{v:.10g}" for v in (*numbers, *theirs)]
-                on = (heading.ours or words.NOTHING, heading.paper or words.NOTHING)
+                figures = [formats.NOTHING if v is None else f"{v:.10g}" for v in (*numbers, *theirs)]
+                on = (heading.ours or formats.NOTHING, heading.paper or formats.NOTHING)
                 rows.append([table.title, label, heading.name, heading.unit, *figures[:4], on[0], *figures[4:], on[1]])
     return Table(["table", "row", "column", "unit", *ours, "paper", "paper_spread", "paper_on"], rows).as_csv()
 
 
 def _on(data: str) -> str:
-    if data == words.NOTHING:
+    if data == formats.NOTHING:
         return ", not run"
     return f", {data}" if data else ""

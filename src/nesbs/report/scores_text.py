@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nesbs.records import MetricsRecord
 from nesbs.records.metrics import EnsembleMetrics, NetworkMetrics
-from nesbs.report import words
+from nesbs.report import formats
 from nesbs.report.further_measures import calibration, corruptions, human, unseen
 from nesbs.report.scores import HELD_OUT, gain_interval, gains, measured_images
 from nesbs.report.table import Table
@@ -35,7 +35,7 @@ def scores_as_text(metrics: MetricsRecord) -> str:
 
 def _cells(row: NetworkMetrics) -> list[str]:
     """A network's figures, errors in per cent."""
-    cells = [_percent(row.error), *(words.decimal(value, 4) for value in (row.nll, row.brier, row.ece))]
+    cells = [_percent(row.error), *(formats.decimal(value, 4) for value in (row.nll, row.brier, row.ece))]
     cells.append(_percent(row.top5_error))
     return cells + (
         [_percent(row.member_error), _percent(row.disagreement)] if isinstance(row, EnsembleMetrics) else []
@@ -43,13 +43,14 @@ def _cells(row: NetworkMetrics) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return words.percent(share).removesuffix(" %")
+    return formats.percent(share).removesuffix(" %")
 
 
 def _gains(ensemble: EnsembleMetrics) -> list[str]:
     """How far the ensemble is below its members, and the interval of its gain over the best."""
     texts = [
-        f"{name}: error {_points(gain.error)} points, NLL {words.signed(gain.nll, 4)}" for name, gain in gains(ensemble)
+        f"{name}: error {_points(gain.error)} points, NLL {formats.signed(gain.nll, 4)}"
+        for name, gain in gains(ensemble)
     ]
     lines = ["gain (positive is better) " + "; ".join(texts)] if texts else []
     if gain := gain_interval(ensemble, "error"):
@@ -62,7 +63,7 @@ def _gains(ensemble: EnsembleMetrics) -> list[str]:
 
 def _points(share: float | None) -> str:
     """A difference of errors in points."""
-    return words.signed(None if share is None else 100 * share, 2)
+    return formats.signed(None if share is None else 100 * share, 2)
 
 
 def _further(metrics: MetricsRecord) -> list[str]:
@@ -70,32 +71,32 @@ def _further(metrics: MetricsRecord) -> list[str]:
     lines = []
     if scaled := calibration(metrics):
         _, _, own = scaled["rows"][0]
-        temperatures = " and ".join(words.decimal(value, 2) for value in own.temperatures or ())
+        temperatures = " and ".join(formats.decimal(value, 2) for value in own.temperatures or ())
         fitted = HELD_OUT if scaled["held_out"] else f"the other half of the {measured_images(metrics)}"
         changes = ", ".join(
-            f"{name} {words.decimal(getattr(own.before, key, None), 4)} → "
-            f"{words.decimal(getattr(own.after, key, None), 4)}"
+            f"{name} {formats.decimal(getattr(own.before, key, None), 4)} → "
+            f"{formats.decimal(getattr(own.after, key, None), 4)}"
             for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
         )
         lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}")
     if people := human(metrics):
         _, _, own = people["rows"][0]
         lines.append(
-            f"people ({people['file']}): KL divergence {words.decimal(own.kl_divergence, 4)}, "
-            f"total variation {words.decimal(own.total_variation, 4)} (lower is nearer)"
+            f"people ({people['file']}): KL divergence {formats.decimal(own.kl_divergence, 4)}, "
+            f"total variation {formats.decimal(own.total_variation, 4)} (lower is nearer)"
         )
     if other := unseen(metrics):
         _, _, own = other["rows"][0]
         text = "; ".join(
-            f"{name} {words.decimal(cell and cell.auroc, 4)} and {words.percent(cell and cell.fpr95)}"
+            f"{name} {formats.decimal(cell and cell.auroc, 4)} and {formats.percent(cell and cell.fpr95)}"
             for name, cell in zip(other["scores"], own, strict=True)
         )
         lines.append(f"unseen data {other['data']}, AUROC (higher is better) and FPR95 (lower): {text}")
     if corrupted := corruptions(metrics):
         errors, _, ece = corrupted["tables"]
-        named = ", ".join(f"{row['name'].lower()} {words.percent(row['mean'])}" for row in errors["rows"])
+        named = ", ".join(f"{row['name'].lower()} {formats.percent(row['mean'])}" for row in errors["rows"])
         lines.append(
             f"{corrupted['count']} corruptions, mean error: {named}; "
-            f"the ensemble's ECE {words.decimal(ece['rows'][0]['mean'], 4)}"
+            f"the ensemble's ECE {formats.decimal(ece['rows'][0]['mean'], 4)}"
         )
     return lines

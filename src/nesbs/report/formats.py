@@ -1,4 +1,4 @@
-"""Numbers in words: shares, losses, counts, times and sizes, and a dash where there is none."""
+"""Numbers as text: shares, losses, counts, times and sizes, and a dash where there is none."""
 
 from __future__ import annotations
 
