@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nesbs.data.pickles import entry, integers, read_pickle, rows
+from nesbs.data.pickles import Part, read_labelled
 from nesbs.data.split import Split, make_split
 from nesbs.errors import NesbsError
 
 PIXELS = 3 * 32 * 32  # red, green and blue planes
-Part = tuple[np.ndarray, np.ndarray]  # pixels (images, …) uint8 and labels (images,) int64
 AT_ONCE = 1000  # records of a binary file read at a time, so that a set is never in memory twice
 
 CLASSES_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -109,33 +108,22 @@ def _count(path: Path, record: int) -> int:
 
 
 def _read_python(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
-    paths = [folder / name for name in names]
-    missing = [path for path in paths if not path.is_file()]
-    if missing:
-        raise NesbsError(f"there is no file {missing[0]}: the copy is not whole, unpack the release again")
-    parts = []
-    for path in paths:
-        found = read_pickle(path)
-        data = rows(entry(found, path, "data"), path, "data", PIXELS)
-        labels = integers(entry(found, path, layout.label_key), path, layout.label_key)
-        if len(data) != len(labels) or len(data) == 0:
-            raise NesbsError(f"{path}: {len(data)} images but {len(labels)} labels: copy it again")
-        parts.append((data, labels))
-    return fill(emptying(parts), sum(len(data) for data, _ in parts), (3, 32, 32))
+    return joined(list(read_labelled(folder, names, layout.label_key, PIXELS, "the release")), (3, 32, 32))
 
 
-def emptying(parts: list[Part]) -> Iterator[Part]:
-    """Take parts out of a list from the front: each is freed as soon as it has been copied."""
-    while parts:
-        yield parts.pop(0)
+def joined(parts: list[Part], shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """All parts in one: images (images, *shape) and labels (images,); the list is emptied, so that each part is freed
+    as soon as it has been copied.
+    """
+    count = sum(len(labels) for _, labels in parts)
+    return fill((parts.pop(0) for _ in range(len(parts))), count, shape)
 
 
 def fill(parts: Iterator[Part], count: int, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
     """Copy parts into tensors made once: images (count, *shape) uint8 and labels (count,)."""
     images, labels = np.empty((count, *shape), dtype=np.uint8), np.empty(count, dtype=np.int64)
     done = 0
-    for pixels, known in parts:
-        images[done : done + len(known)] = pixels.reshape(-1, *shape)
-        labels[done : done + len(known)] = known
-        done += len(known)
+    for pixels, numbers in parts:
+        end = done + len(numbers)
+        images[done:end], labels[done:end], done = pixels.reshape(-1, *shape), numbers, end
     return torch.from_numpy(images), torch.from_numpy(labels)

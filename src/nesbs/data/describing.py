@@ -1,13 +1,11 @@
-"""What there is in a data set, in words."""
+"""A data set described in a few lines of text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from nesbs.data.folder import SAMPLE
-from nesbs.data.split import Dataset, Split
+from nesbs.data.split import Dataset
 from nesbs.data.streaming import FileImages
 
 
@@ -27,7 +25,13 @@ def _lines(data: Dataset) -> Iterator[str]:
     train, test = data.train, data.test
     height, width = train.size
     yield f"{data.name}: {len(train)} training and {len(test)} test images, {height}×{width}"
-    yield f"channels {train.channels}, mean {_numbers(train.mean)}, deviation {_numbers(train.std)}" + _origin(data)
+    mean, deviation = (", ".join(f"{value:.4f}" for value in values.tolist()) for values in (train.mean, train.std))
+    origin = ""
+    if data.name == "imagenet":
+        origin = " (as published)"
+    elif train.streamed and len(train.stored) > SAMPLE:
+        origin = f" (of {SAMPLE:,} training images)"
+    yield f"channels {train.channels}, mean {mean}, deviation {deviation}{origin}"
     needed = (len(train) + len(test)) * train.channels * height * width
     if isinstance(train.stored, FileImages):
         workers = train.stored.workers
@@ -37,24 +41,9 @@ def _lines(data: Dataset) -> Iterator[str]:
             yield "training sees random parts of the images, resized"
     else:
         yield f"kept in memory: {needed:,} bytes"
-    counts = [_counts(split) for split in (train, test)]
+    counts = [split.labels.bincount(minlength=split.classes).tolist() for split in (train, test)]
     for name, in_train, in_test in zip(train.class_names, *counts, strict=True):
         yield f"{name}\n    {in_train} training, {in_test} test"
     if data.broken:
         yield f"{len(data.broken)} {'image is' if len(data.broken) == 1 else 'images are'} left out:"
         yield from (f"    {reason}" for reason in data.broken)
-
-
-def _origin(data: Dataset) -> str:
-    if data.name == "imagenet":
-        return " (as published)"
-    sampled = data.train.streamed and len(data.train.stored) > SAMPLE
-    return f" (of {SAMPLE:,} training images)" if sampled else ""
-
-
-def _counts(split: Split) -> list[int]:
-    return split.labels.bincount(minlength=split.classes).tolist()
-
-
-def _numbers(values: torch.Tensor) -> str:
-    return ", ".join(f"{value:.4f}" for value in values.tolist())

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from nesbs.data.cifar import emptying, fill
-from nesbs.data.pickles import entry, integers, read_pickle, rows
+from nesbs.data.cifar import joined
+from nesbs.data.pickles import read_labelled
 from nesbs.data.split import Split, make_split
 from nesbs.errors import NesbsError
 
@@ -34,19 +34,12 @@ def load_imagenet16(root: Path) -> tuple[Split, Split]:
 
 
 def _read(folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
-    paths = [folder / name for name in names]
-    missing = [path for path in paths if not path.is_file()]
-    if missing:
-        raise NesbsError(f"there is no file {missing[0]}: the copy is not whole, unpack ImageNet16 again")
     parts = []
-    for path in paths:
-        found = read_pickle(path)
-        data = rows(entry(found, path, "data"), path, "data", SHAPE[0] * SHAPE[1] * SHAPE[2])
-        labels = integers(entry(found, path, "labels"), path, "labels")
-        if len(data) != len(labels):
-            raise NesbsError(f"{path}: {len(data)} images but {len(labels)} labels: copy it again")
-        if len(labels) and not 1 <= labels.min() <= labels.max() <= 1000:
-            raise NesbsError(f"{path}: labels must lie between 1 and 1000, found {labels.min()} to {labels.max()}")
-        kept = labels <= CLASSES
-        parts.append((data[kept], labels[kept] - 1))
-    return fill(emptying(parts), sum(len(data) for data, _ in parts), SHAPE)
+    width = SHAPE[0] * SHAPE[1] * SHAPE[2]
+    for name, (images, labels) in zip(names, read_labelled(folder, names, "labels", width, "ImageNet16"), strict=True):
+        low, high = labels.min(), labels.max()
+        if low < 1 or high > 1000:
+            raise NesbsError(f"{folder / name}: labels must lie between 1 and 1000, found {low} to {high}")
+        first = labels <= CLASSES
+        parts.append((images[first], labels[first] - 1))
+    return joined(parts, SHAPE)

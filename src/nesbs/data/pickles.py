@@ -12,7 +12,7 @@ import io
 import math
 import pickle
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ _NEEDED = (
     "EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET "
     "GLOBAL STACK_GLOBAL REDUCE BUILD"
 )
+Part = tuple[np.ndarray, np.ndarray]  # images (images, …) uint8 and labels (images,) int64
 STEPS = frozenset(_NEEDED.split())
 MOST_STEPS = 2_000_000  # the largest published file, CIFAR-100's for training, has a quarter of a million
 MOST_TUPLES = 10_000  # an array has seven; hashing one nested deeper would overrun the machine's stack
@@ -44,18 +45,33 @@ def read_pickle(path: Path) -> dict[str, Any]:
     blob = path.read_bytes()
     try:
         _look_through(blob, path)
-        found = _Unpickler(blob, path).load()
+        content = _Unpickler(blob, path).load()
     except NesbsError:
         raise
     except Exception as error:  # a damaged pickle may end in any exception, as Python's manual says
         raise NesbsError(f"{path} is not a whole pickle ({error or type(error).__name__}): copy it again") from None
-    if not isinstance(found, dict):
-        raise NesbsError(f"{path} holds a {type(found).__name__}, not the dict of a published data set")
-    return {_text(key): value.array(path) if isinstance(value, _Array) else value for key, value in found.items()}
+    if not isinstance(content, dict):
+        raise NesbsError(f"{path} holds a {type(content).__name__}, not the dict of a published data set")
+    return {_text(key): value.array(path) if isinstance(value, _Array) else value for key, value in content.items()}
 
 
-def integers(values: Any, path: Path, key: str) -> np.ndarray:
-    """Labels from a pickle, a list of whole numbers or an array of them, as (images,) int64."""
+def read_labelled(folder: Path, names: Sequence[str], label_key: str, width: int, release: str) -> Iterator[Part]:
+    """Images (images, `width`) uint8 and labels (images,) int64 of each of the pickles `names` in a folder."""
+    paths = [folder / name for name in names]
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise NesbsError(f"there is no file {missing[0]}: the copy is not whole, unpack {release} again")
+    for path in paths:
+        entries = read_pickle(path)
+        images, labels = _rows(entries, path, width), _integers(entries, path, label_key)
+        if len(images) != len(labels) or len(images) == 0:
+            raise NesbsError(f"{path}: {len(images)} images but {len(labels)} labels: copy it again")
+        yield images, labels
+
+
+def _integers(entries: dict[str, Any], path: Path, key: str) -> np.ndarray:
+    """Labels: a list of whole numbers or an array of them, as (images,) int64."""
+    values = _entry(entries, path, key)
     if isinstance(values, list) and all(type(value) is int and abs(value) < 2**31 for value in values):
         return np.array(values, dtype=np.int64)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
@@ -63,19 +79,18 @@ def integers(values: Any, path: Path, key: str) -> np.ndarray:
     raise NesbsError(f"{path}: {key} must be a list of whole numbers, found {_describe(values)}")
 
 
-def rows(values: Any, path: Path, key: str, width: int) -> np.ndarray:
-    """Images from a pickle, an array of bytes (images, `width`)."""
+def _rows(entries: dict[str, Any], path: Path, width: int) -> np.ndarray:
+    """Images: an array of bytes (images, `width`)."""
+    values = _entry(entries, path, "data")
     if isinstance(values, np.ndarray) and values.dtype == np.uint8 and values.ndim == 2 and values.shape[1] == width:
         return values
-    raise NesbsError(f"{path}: {key} must be bytes of shape (images, {width}), found {_describe(values)}")
+    raise NesbsError(f"{path}: data must be bytes of shape (images, {width}), found {_describe(values)}")
 
 
-def entry(found: dict[str, Any], path: Path, *keys: str) -> Any:
-    """The first of `keys` that a pickle's dict has."""
-    for key in keys:
-        if key in found:
-            return found[key]
-    raise NesbsError(f"{path} has no entry {' or '.join(keys)}, found {', '.join(sorted(found))[:200] or 'none'}")
+def _entry(entries: dict[str, Any], path: Path, key: str) -> Any:
+    if key in entries:
+        return entries[key]
+    raise NesbsError(f"{path} has no entry {key}, found {', '.join(sorted(entries))[:200] or 'none'}")
 
 
 def _look_through(blob: bytes, path: Path) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
-
-import torch
 
 from nesbs.data.arrays import load_npz
 from nesbs.data.cifar import CIFAR10, CIFAR100, load_cifar
 from nesbs.data.folder import load_folder, load_imagenet
 from nesbs.data.imagenet16 import load_imagenet16
 from nesbs.data.settings import DATASETS, DataSettings
-from nesbs.data.split import Dataset, Split, stratified
+from nesbs.data.split import Dataset, Split, converted, stratified
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
 
@@ -55,7 +54,8 @@ def load_dataset(
     settings = DataSettings.from_arguments({**arguments, **paths})
     train, test, broken = _load(settings)
     if settings.size is not None:
-        train, test = _resize(train, settings.size), _resize(test, settings.size)
+        square = (settings.size, settings.size)
+        train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if settings.train_limit:
         train = _limit(train, settings.train_limit)
     if settings.test_limit:
@@ -82,7 +82,8 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
 def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     """A data set that is read into memory as it is."""
     if settings.name == "fashion-mini":
-        return _fashion_mini()
+        train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
+        return replace(train, class_names=FASHION_CLASSES), replace(test, class_names=FASHION_CLASSES)
     if settings.name in CIFAR:
         return load_cifar(CIFAR[settings.name], _root(settings))
     if settings.name == "imagenet16-120":
@@ -98,23 +99,6 @@ def _root(settings: DataSettings) -> Path:
             f"data set {settings.name} needs data.root: the folder that holds {DATASETS[settings.name].needs}"
         )
     return Path(settings.root).expanduser()
-
-
-def _fashion_mini() -> tuple[Split, Split]:
-    train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
-    return tuple(Split(s.stored, s.labels, FASHION_CLASSES, s.mean, s.std) for s in (train, test))  # type: ignore[return-value]
-
-
-def _resize(split: Split, size: int) -> Split:
-    if split.size == (size, size):
-        return split
-    images = torch.empty(len(split), split.channels, size, size, dtype=torch.uint8)
-    for part in torch.arange(len(split)).split(1000):  # floats take four times the room: a few images at a time
-        resized = torch.nn.functional.interpolate(
-            split.bytes(part).float(), (size, size), mode="bilinear", antialias=True, align_corners=False
-        )
-        images[part] = resized.round_().clamp_(0, 255).to(torch.uint8)
-    return Split(images, split.labels, split.class_names, split.mean, split.std)
 
 
 def _limit(split: Split, count: int) -> Split:

@@ -14,6 +14,7 @@ from nesbs.errors import NesbsError
 from nesbs.rng import generator
 
 DEFAULT = DataSettings()
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue; ITU-R BT.601, as Pillow's mode L
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +206,27 @@ def make_split(
     if known is None:
         known = channel_statistics(images if isinstance(images, Tensor) else images[:])
     return Split(images, labels, class_names, *known)
+
+
+def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
+    """The same images in grey (1) or colour (3 channels) at another size, (height, width).
+
+    Grey becomes colour by repeating, colour grey by its luminance; sizes change by bilinear interpolation with
+    antialiasing, and the sides' proportions with them. Mean and deviation stay as they are.
+    """
+    if (split.channels, split.size) == (channels, size):
+        return split
+    images = torch.empty(len(split), channels, *size, dtype=torch.uint8, device=split.device)
+    for part in torch.arange(len(split), device=split.device).split(1000):  # floats take four times the room
+        pixels = split.bytes(part).float()
+        if split.channels == 3 and channels == 1:
+            pixels = torch.einsum("ichw,c->ihw", pixels, torch.tensor(LUMINANCE, device=split.device))[:, None]
+        elif split.channels == 1 and channels == 3:
+            pixels = pixels.expand(-1, 3, -1, -1)
+        if split.size != size:
+            pixels = torch.nn.functional.interpolate(pixels, size, mode="bilinear", antialias=True, align_corners=False)
+        images[part] = pixels.round().clamp(0, 255).to(torch.uint8)
+    return Split(images, split.labels, split.class_names, split.mean, split.std)
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:

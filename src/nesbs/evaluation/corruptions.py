@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Generator, Tensor
 
+from nesbs.data.split import LUMINANCE
 from nesbs.errors import NesbsError, did_you_mean
-from nesbs.evaluation.unseen import LUMINANCE
 
 SEVERITIES = (1, 2, 3, 4, 5)
 

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import torch
+from dataclasses import replace
+
 from torch import Tensor
 
 from nesbs import metrics
 from nesbs.data import Split
-
-LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue; ITU-R BT.601, as Pillow's mode L
+from nesbs.data.split import converted
 
 
 def brought_to(split: Split, like: Split) -> Split:
-    """A split's images with the channels and the size of another's, on its device.
-
-    Grey becomes colour by repeating, colour grey by its luminance; sizes change by bilinear interpolation with
-    antialiasing, and the sides' proportions with them.
-    """
-    images = torch.empty(len(split), like.channels, *like.size, dtype=torch.uint8, device=like.device)
-    for part in torch.arange(len(split), device=split.device).split(1000):  # floats take four times the room
-        pixels = split.bytes(part).to(like.device).float()
-        if split.channels == 3 and like.channels == 1:
-            pixels = torch.einsum("ichw,c->ihw", pixels, torch.tensor(LUMINANCE, device=like.device))[:, None]
-        elif split.channels == 1 and like.channels == 3:
-            pixels = pixels.expand(-1, 3, -1, -1)
-        if split.size != like.size:
-            pixels = torch.nn.functional.interpolate(
-                pixels, like.size, mode="bilinear", antialias=True, align_corners=False
-            )
-        images[part.to(like.device)] = pixels.round().clamp(0, 255).to(torch.uint8)
-    return Split(images, split.labels.to(like.device), split.class_names, like.mean, like.std)
+    """A split's images with the channels, the size, the mean and deviation of another's, on its device."""
+    moved = converted(split.to(like.device), channels=like.channels, size=like.size)
+    return replace(moved, mean=like.mean, std=like.std)
 
 
 def certainties(log_probs: Tensor, members: Tensor | None = None) -> dict[str, Tensor]:

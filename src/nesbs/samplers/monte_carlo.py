@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
+from torch import Generator
 
 from nesbs.posterior import Posterior
 from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_size, without_duplicates
@@ -15,6 +15,7 @@ from nesbs.spaces import Architecture
 class MonteCarlo:
     """Draw members independently from the posterior (Algorithm 2).
 
+    >>> import torch
     >>> from nesbs.spaces import nasbench201
     >>> random = torch.Generator().manual_seed(0)
     >>> [proposal] = MonteCarlo().propose(Posterior(nasbench201()), size=3, rounds=1, generator=random)
@@ -25,13 +26,7 @@ class MonteCarlo:
     name = "monte-carlo"
 
     def propose(
-        self,
-        posterior: Posterior,
-        *,
-        size: int,
-        rounds: int,
-        duplicates: Duplicates = DUPLICATES,
-        generator: torch.Generator,
+        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """`rounds` ensembles of `size`."""
         check_size(posterior.space, size, duplicates)
@@ -51,13 +46,7 @@ class Uniform:
     name = "uniform"
 
     def propose(
-        self,
-        posterior: Posterior,
-        *,
-        size: int,
-        rounds: int,
-        duplicates: Duplicates = DUPLICATES,
-        generator: torch.Generator,
+        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """`rounds` ensembles of `size`."""
         prior = Posterior(posterior.space)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-import torch
+from torch import Generator
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
@@ -40,13 +40,7 @@ class Sampler(Protocol):
         """The sampler's name in recipes and records."""
 
     def propose(
-        self,
-        posterior: Posterior,
-        *,
-        size: int,
-        rounds: int,
-        duplicates: Duplicates = DUPLICATES,
-        generator: torch.Generator,
+        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """`rounds` ensembles of `size` (for each δ of a grid, so many)."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Generator
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
@@ -51,13 +52,7 @@ class SvgdRd:
         return [float(self.delta)] if isinstance(self.delta, (int, float)) else [float(d) for d in self.delta]
 
     def propose(
-        self,
-        posterior: Posterior,
-        *,
-        size: int,
-        rounds: int,
-        duplicates: Duplicates = DUPLICATES,
-        generator: torch.Generator,
+        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """`rounds` ensembles of `size` for each δ."""
         check_size(posterior.space, size, duplicates)
