@@ -22,9 +22,10 @@ from spaces import test_contract
 
 from nesbs.cli import app
 from nesbs.compare import METHODS, Candidates
-from nesbs.evaluation.ranking import fisher_interval, rank
+from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
 from nesbs.rivals import RivalSettings
+from nesbs.runs import load_recipe
 from nesbs.samplers import NoEnsembleError
 from nesbs.spaces import SPACES
 
@@ -34,6 +35,8 @@ import examples
 
 DOCS = ROOT / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
+NOTES = "results/ranking/README"  # the laboratory notes: no page of the site
+TEXTS = {**PAGES, **{name: (ROOT / f"{name}.md").read_text() for name in ("README", "CONTRIBUTING", NOTES)}}
 
 
 @pytest.fixture
@@ -67,10 +70,9 @@ def test_what_a_page_tells_its_reader_to_type_runs(page, place):
         check(space)
 
 
-@pytest.mark.parametrize("page", [*PAGES, "README", "CONTRIBUTING"])
+@pytest.mark.parametrize("page", TEXTS)
 def test_commands_inside_sentences_exist(page):
-    text = PAGES.get(page) or (ROOT / f"{page}.md").read_text()
-    for command in mentions(text):
+    for command in mentions(TEXTS[page]):
         check_mention(command)
 
 
@@ -171,22 +173,23 @@ CHECKS = {
         ("speed", "speed", tables.speed),
         ("speed", "fast and plain", tables.fast_and_plain),
         ("ranking", "ranking", tables.ranking),
-        ("ranking", "stand-in", lambda: tables.ranking("tiny-imagenet")),
-        ("ranking", "paper", tables.beside_the_papers),
-        ("ranking", "levers", tables.levers),
-        ("ranking", "around", tables.around),
-        ("ranking", "responses", tables.responses),
-        ("ranking", "DARTS", lambda: tables.correlations("quality-darts", papers=True)),
+        (NOTES, "ranking", tables.ranking),
+        (NOTES, "stand-in", lambda: tables.ranking("tiny-imagenet")),
+        (NOTES, "paper", tables.beside_the_papers),
+        (NOTES, "levers", tables.levers),
+        (NOTES, "around", tables.around),
+        (NOTES, "responses", tables.responses),
+        (NOTES, "DARTS", lambda: tables.correlations("quality-darts", papers=True)),
         ("ranking", "demo", lambda: tables.correlations("demo-quality", papers=False)),
-        ("ranking", "estimators", tables.estimators),
-        ("ranking", "estimators on the benchmark", tables.estimators_on_the_benchmark),
+        (NOTES, "estimators", tables.estimators),
+        (NOTES, "estimators on the benchmark", tables.estimators_on_the_benchmark),
         ("attack", "attacks", tables.attacks),
         ("compare", "curves", lambda: tables.curves("curves-forward", (5, 10, 20, 50, 100))),
         ("compare", "curves by rounds", lambda: tables.curves("curves", (5, 10, 20, 50, 100))),
     ],
 )
 def test_a_pages_figures_are_those_of_the_records(page, name, made):
-    assert table(PAGES[page], name) == made()
+    assert table(TEXTS[page], name) == made()
 
 
 def test_the_results_page_has_the_means_of_the_demo():
@@ -202,7 +205,7 @@ def test_a_picture_is_what_its_records_give(name):
 
 
 def words(page):
-    return PAGES[page].replace("\n", " ")
+    return TEXTS[page].replace("\n", " ")
 
 
 BUDGETS = (5, 10, 20, 30, 40, 50, 60, 80, 100)
@@ -260,7 +263,7 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     [whole] = tables.read("benchmarks", "h200-whole.json")["rows"]
     stages = {name: f"{seconds:.0f}" for name, seconds in whole["stages"].items()}
     alone = f"the recipe's supernet took {stages['supernet']} s and its posterior {stages['posterior']} "
-    assert alone in words("ranking")
+    assert alone in words(NOTES)
     judging = whole["stages"]["selection"] + whole["stages"]["selection by Monte Carlo"]
     said = words("speed")
     assert f"{whole['seconds']:.0f} s, of which the supernet took {stages['supernet']}" in said
@@ -298,7 +301,7 @@ def test_the_attack_pages_words_are_those_of_the_record():
 
 def test_the_ranking_of_the_rows_that_picked_nothing_is_the_records():
     everything, better = tables.on_the_rest()
-    assert f"on the other 1,300 rows alone it ranks with {everything:.3f} and {better:.3f}" in words("ranking")
+    assert f"on the other 1,300 rows alone it ranks with {everything:.3f} and {better:.3f}" in words(NOTES)
 
 
 def ranked(name, kind="loss"):
@@ -323,11 +326,11 @@ def kind_of(name):
 
 
 def test_levers_are_called_what_they_are():
-    bullets = re.findall(r"^- \*\*([^*]+)\*\*(.*?)(?=^- |^$)", PAGES["ranking"], re.DOTALL | re.MULTILINE)
+    bullets = re.findall(r"^- \*\*([^*]+)\*\*(.*?)(?=^- |^$)", TEXTS[NOTES], re.DOTALL | re.MULTILINE)
     called = {name: kind for kind, text in bullets for name in re.findall("`([^`]+)`", text) if name in tables.LEVERS}
     assert called == {name: kind_of(name) for name in tables.LEVERS if name != "base"}
     base = list(zip(*ranked("base"), strict=True))
-    said = words("ranking")
+    said = words(NOTES)
     apart = [max(both) - min(both) for both in base]
     assert "the two seeds of the first row are {:.2f} and {:.2f} apart".format(*apart) in said
     together, alone = tables.first_rows("best"), [fmean(both) for both in base]
@@ -345,16 +348,59 @@ def test_levers_are_called_what_they_are():
 def test_what_is_said_of_depth_is_in_the_records():
     [(shallow, _)] = ranked("one path")
     deep = [row["rankings"]["loss"]["spearman"]["value"] for row in tables.read("ranking", "paper.json")["rows"]]
-    said = words("ranking")
-    assert f"rank NAS-Bench-201 with {shallow:.3f}" in said
-    assert f"those of five with {min(deep):.3f} to {max(deep):.3f}" in said
+    for said in (words(NOTES), words("ranking")):
+        assert f"rank NAS-Bench-201 with {shallow:.3f}" in said
+        assert f"those of five with {min(deep):.3f} to {max(deep):.3f}" in said
+    assert f"Spearman was {min(deep):.3f} to {max(deep):.3f} under three seeds." in words("ranking")
+
+
+def test_the_best_and_the_uniform_posterior_of_the_benchmark_are_the_records():
+    known = tables.read("ranking", "mixed.json")["rows"][0]["posteriors"]["leave-one-out"]
+    assert f"expects {known['uniform']:.1f} %, the best row has {known['best']:.1f} %" in words(NOTES)
+    assert f"expects {known['uniform']:.1f} % accuracy, the best row has {known['best']:.1f} %" in words("ranking")
+
+
+def test_the_verdicts_on_the_page_are_those_that_are_given():
+    def spoken(value, low, high, loss=1.0):
+        return verdict(Ranking(1, 10, *3 * [Interval(value, low, high)], None), loss=loss, classes=10)
+
+    given = [
+        spoken(0.8, 0.5, 0.9),
+        spoken(0.6, 0.3, 0.8),
+        spoken(0.4, -0.1, 0.7),
+        spoken(-0.6, -0.8, -0.3),
+        spoken(0.8, 0.5, 0.9, loss=2.3),
+        spoken(0.8, None, None),
+    ]
+    _, section = PAGES["ranking"].split("## Read the verdict")
+    listed = re.findall(r"^\| ([^|]+) \|", section.split("\n\n")[1], re.M)[2:]
+    assert len(listed) == len(given)
+    assert all(phrase in sentence for phrase, sentence in zip(listed, given, strict=True))
+
+
+def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
+    ours = ["supernet.paths=fair", "supernet.skip_dead=true", "posterior.noise=0.1", "posterior.reference=8"]
+    ours += ["posterior.untrained=1", "posterior.starts=2", "sampler.name=uniform", "search.method=forward"]
+    [rows] = re.findall(r"^\| ours, .*?\n\n", PAGES["how-it-works"], re.M | re.S)
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows.splitlines()[2:] if row]
+    phrases = [re.sub(r" \(.*\)$", "", phrase) for phrase in load_recipe("toy", ours).additions()]
+    assert [row[0] for row in rows] == [re.sub(r"\d+", "N", phrase) for phrase in phrases]
+    off = [row[2].strip("`") for row in rows]
+    assert load_recipe("toy", [*ours, *off]).additions() == ()
+    for name in ("cifar10-nasbench201-paper", "cifar10-darts-paper", "cifar100-darts"):
+        assert f"`{name}`" in PAGES["how-it-works"]
+        assert load_recipe(name).additions() == ()
+
+
+def test_the_ranking_page_is_short():
+    assert len(PAGES["ranking"].splitlines()) <= 120
 
 
 def test_what_is_said_of_the_stand_in_is_in_the_record():
     rows = tables.read("ranking", "tiny-imagenet.json")["rows"]
     known = rows[0]["posteriors"]["leave-one-out"]
     alone, both = (fmean(row["rankings"][kind]["better_half"] for row in rows) for kind in ("untrained", "standing"))
-    said = words("ranking")
+    said = words(NOTES)
     assert f"expects {known['uniform']:.1f} %, and the best row has {known['best']:.1f} %" in said
     assert f"rank higher alone, {alone:.3f}, than together with the loss, {both:.3f}" in said
 
@@ -363,7 +409,7 @@ def test_what_is_said_of_the_levers_is_in_the_records():
     base = tables.lever("base")[0]
     kinds = ("loss, batches of 128", "loss", "loss, batches of 5000")
     small, usual, large = (f"{base['rankings'][kind]['spearman']['value']:.3f}" for kind in kinds)
-    said = words("ranking")
+    said = words(NOTES)
     assert f"the base ranks with {small}, {usual} and {large}" in said
     found = tables.read("ranking", "batchnorm.json")["rankings"]
     batch, own = (
@@ -401,7 +447,7 @@ def test_what_is_said_of_the_demos_estimates_is_in_the_record():
 
 def test_what_is_said_of_darts_is_in_the_record():
     record, before = (tables.read("quality-darts", f"{name}.json")["trained"] for name in ("quality", "twelve"))
-    found, said = record["rankings"], words("ranking").replace("−", "-")
+    found, said = record["rankings"], words(NOTES).replace("−", "-")
     loss, both = (found[kind][0]["spearman"] for kind in ("loss", "evidence"))
     papers = fisher_interval(float(tables.PAPER["spearman"][0]), 10, ranks=True)
     assert f"the first figure is {loss['low']:.2f} to {loss['high']:.2f}." in said
@@ -415,6 +461,11 @@ def test_what_is_said_of_darts_is_in_the_record():
     everything = {one["architecture"]: one for one in record["architectures"] + before["architectures"]}.values()
     estimated, true = (np.array([one[key] for one in everything]) for key in ("estimated_loss", "true_loss"))
     pooled = rank(estimated, true, [(place,) for place in range(len(true))]).spearman
+    page = words("ranking").replace("−", "-")
+    assert (
+        f"by loss was {loss['value']:.2f}, with a 95 % interval from {loss['low']:.2f} to {loss['high']:.2f}," in page
+    )
+    assert f"before them {pooled.value:.2f}, from {pooled.low:.2f} to {pooled.high:.2f} (" in page
     assert (
         f"all {len(true)} together give {pooled.value:.2f}, with an interval from {pooled.low:.2f} to "
         f"{pooled.high:.2f}" in said
@@ -430,7 +481,7 @@ def test_what_is_said_of_the_best_response_is_in_the_record():
         assert all(one["expected"] > two["expected"] for one, two in zip(during, other, strict=True))
     gaps = [100 * fmean(row["errors"]["gap"] for row in rows) for rows in tables.by_response().values()]
     best, leave, leave_as, straight, _ = (f"{gap:.2f}" for gap in gaps)
-    said = words("ranking")
+    said = words(NOTES)
     assert f"a gap of {leave} against {best} in the mean, under two of three seeds" in said
     after = tables.by_response()["after, leave-one-out"]
     assert sum(one["errors"]["gap"] < two["errors"]["gap"] for one, two in zip(after, during, strict=True)) == 2
@@ -443,7 +494,7 @@ def test_what_is_said_of_the_best_response_is_in_the_record():
 def test_the_gap_between_estimators_is_the_records():
     rows = tables.read("ranking", "best.json")["rows"]
     means = [np.mean([row["posteriors"][name]["expected"] for row in rows]) for name in rows[0]["posteriors"]]
-    assert f"{means[1] - means[0]:.2f} points more true accuracy" in words("ranking")
+    assert f"{means[1] - means[0]:.2f} points more true accuracy" in words(NOTES)
     for row in rows:
         leave, straight = (row["posteriors"][name]["mode_rank"] for name in ("leave-one-out", "straight-through"))
         assert straight < leave
