@@ -19,9 +19,9 @@ import torch
 from benchmarks.timing import machine
 from nesbs import files
 from nesbs.ensemble import search
+from nesbs.records import RunRecord
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
-from nesbs.runs.stage import RECORD
 from nesbs.samplers import MonteCarlo
 
 DELTAS = [round(-2 + step / 4, 2) for step in range(13)]  # −2 to 1
@@ -46,7 +46,7 @@ def measure(recipe: str, changes: list[str], *, seed: int, device: str, folder: 
         **asked.search.model_dump(),
     )
     ended = time.perf_counter()
-    stages = {name: stage["seconds"] for name, stage in files.read_json(folder / RECORD)["stages"].items()}
+    stages = {name: stage["seconds"] for name, stage in files.read_json(folder / RunRecord.FILE)["stages"].items()}
     return {
         "recipe": recipe,
         "changes": changes,

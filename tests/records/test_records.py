@@ -205,7 +205,7 @@ def test_without_a_checkout_there_is_the_version_alone(monkeypatch, tmp_path, ho
     else:  # installed into an environment that lies in somebody's checkout
         (tmp_path / ".git").mkdir()
         monkeypatch.setattr(provenance, "__file__", str(tmp_path / ".venv/site-packages/nesbs/records/provenance.py"))
-    assert provenance.provenance.__wrapped__() == {"nesbs": __version__}
+    assert provenance.provenance.__wrapped__() == {"nesbs": __version__, "commit": None, "clean": None}
 
 
 def test_a_recipe_for_showing_has_defaults_for_what_cannot_be_read():

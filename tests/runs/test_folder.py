@@ -11,6 +11,7 @@ from toys import TINY, call, tiny
 from nesbs import files
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
+from nesbs.records import MetricsRecord
 from nesbs.runs.folder import about_data, with_others
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
@@ -55,11 +56,11 @@ def test_other_labels_in_the_same_number_are_noticed(tmp_path):
         np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=np.arange(12) % 2)
         return load_dataset(path)
 
-    first = about_data(written(np.arange(12) % 2), {}, tmp_path)
+    first = about_data(written(np.arange(12) % 2), None, tmp_path)
     assert about_data(written(np.arange(12) % 2), first, tmp_path) == first
     with pytest.raises(NesbsError, match="have changed since the run began, though not in number"):
         about_data(written((np.arange(12) + 1) % 2), first, tmp_path)
-    older = {key: value for key, value in first.items() if key != "labels"}  # of before labels were recorded
+    older = first.replace(labels=None)  # of before labels were recorded
     assert about_data(written((np.arange(12) + 1) % 2), older, tmp_path) != first
 
 
@@ -93,7 +94,7 @@ def test_what_two_commands_measure_at_once_is_kept(run):
     before = files.read_json(path)
     path.write_text(json.dumps({**before, "ensemble": {**before["ensemble"], "unseen": {"theirs": 1}}}))
     mine = {**before, "ensemble": {**before["ensemble"], "corruptions": {"mine": 2}, "error": 0.25}}
-    merged = with_others(path, before, mine)["ensemble"]
+    merged = with_others(path, *map(MetricsRecord.from_json, (before, mine))).to_json()["ensemble"]
     assert (merged["unseen"], merged["corruptions"], merged["error"]) == ({"theirs": 1}, {"mine": 2}, 0.25)
     assert merged["nll"] == before["ensemble"]["nll"]
 

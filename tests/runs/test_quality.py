@@ -39,14 +39,14 @@ def test_truth_is_trained_and_compared(run, capsys):
     entry = found["architectures"][0]
     members = sorted((run.folder / "quality-1-epochs").glob("*.safetensors"))
     assert len(members) == 6
-    again = measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3))
+    again = measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3)).to_json()
     assert again == found
     # Of more architectures only those are trained that had not been before.
     before = {path: path.stat().st_mtime_ns for path in members}
     measure_quality(run, architectures=8, candidates=20, epochs=1, sizes=(1,))
     assert {path: path.stat().st_mtime_ns for path in members} == before
     assert len(list((run.folder / "quality-1-epochs").glob("*.safetensors"))) == 8
-    assert measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3)) == found
+    assert measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3)).to_json() == found
     architecture = run.space.parse(entry["architecture"])
     estimator = nesbs.Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
     log_probs = estimator.log_probs([architecture])
@@ -63,7 +63,7 @@ def test_truth_is_read_from_a_table(run, tmp_path):
     with table.open("w", newline="") as opened:
         csv.writer(opened).writerows([("architecture", "accuracy"), *rows])
     before = files.read_json(run.folder / "quality.json") if (run.folder / "quality.json").is_file() else {}
-    found = measure_quality(run, table=str(table), column="accuracy")
+    found = measure_quality(run, table=str(table), column="accuracy").to_json()
     assert files.read_json(run.folder / "quality.json").get("trained") == before.get("trained")  # kept beside it
     assert len(found["architectures"]) == len(space)
     assert [entry["true_error"] for entry in found["architectures"]] == pytest.approx([1 - a / 100 for _, a in rows])
@@ -105,7 +105,7 @@ def test_with_a_reference_the_standing_is_ranked_too(tmp_path):
         csv.writer(opened).writerows(
             [("architecture", "accuracy"), *((str(a), 50 + i) for i, a in enumerate(everything))]
         )
-    [found] = measure_quality(work, table=str(table), column="accuracy")["rankings"]["evidence"]
+    [found] = measure_quality(work, table=str(table), column="accuracy").to_json()["rankings"]["evidence"]
     size = (work.recipe.members.cells, work.recipe.members.channels)
     ranks = reference_ranks(toy_edges(), work.data.search_valid, settings, seed=work.recipe.seed, members=size)
     estimator = nesbs.Estimator(work.supernet(), work.data.search_valid, batch_size=work.recipe.search.batch_size)
@@ -114,7 +114,7 @@ def test_with_a_reference_the_standing_is_ranked_too(tmp_path):
     )
     expected = spearmanr(ranks.of(likely, others, everything), range(27)).statistic
     assert found["spearman"]["value"] == pytest.approx(expected)
-    trained = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1, 2))
+    trained = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1, 2)).to_json()
     assert [one["size"] for one in trained["rankings"]["evidence"]] == [1, 2]
 
 
@@ -122,7 +122,7 @@ def test_test_images_are_left_alone_where_the_recipe_asks_for_it(tmp_path, capsy
     changes = ["members.images=search_train", "evaluation.images=search_valid"]
     work = tiny(tmp_path / "run", changes=[*changes, "data.test_limit=30"])
     work.supernet()
-    found = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1,))
+    found = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1,)).to_json()
     assert found["truth"]["images"] == len(work.data.search_train)
     assert found["truth"]["measured_on"] == len(work.data.search_valid) != len(work.data.test)
     assert call("quality", work.folder, "--architectures", 4, "--candidates", 8, "--epochs", 1) == 0
@@ -132,7 +132,7 @@ def test_test_images_are_left_alone_where_the_recipe_asks_for_it(tmp_path, capsy
 def test_an_untrained_supernet_is_found_out(tmp_path):
     work = tiny(tmp_path / "run", changes=["supernet.learning_rate=1e-12"])
     work.supernet()
-    found = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1,))
+    found = measure_quality(work, architectures=4, candidates=8, epochs=1, sizes=(1,)).to_json()
     assert found["verdict"].startswith("Do not trust this search: the supernet predicts no better than chance")
 
 

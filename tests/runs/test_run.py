@@ -81,7 +81,7 @@ def test_a_finished_run_is_read_not_repeated(whole):
 
     before = results(whole)
     run = tiny(whole, progress=Nothing())
-    assert run.scores()["ensemble"]["error"] == json.loads(before["metrics.json"])["ensemble"]["error"]
+    assert run.scores().ensemble.error == json.loads(before["metrics.json"])["ensemble"]["error"]
     assert len(run.ensemble().members) == 2
     assert run.supernet().losses == files.read_json(whole / "record.json")["stages"]["supernet"]["losses"]
 
@@ -103,15 +103,15 @@ def test_a_part_is_added_to_what_was_measured(whole, tmp_path):
     run = tiny(folder)
     run.scores(unseen="fashion-mini")
     run.scores(corruptions="contrast,fog")
-    after = run.scores(human=people(tmp_path / "people.npy"))
+    after = run.scores(human=people(tmp_path / "people.npy")).to_json()
     assert after == files.read_json(folder / "metrics.json")
     for name in ("ensemble", "uniform"):
         assert {key: after[name][key] for key in before[name]} == before[name]
         assert list(after[name])[len(before[name]) :] == ["human", "unseen", "corruptions"]
         assert after[name]["unseen"]["data"] == "fashion-mini"
         assert list(after[name]["corruptions"]["ensemble"]["by_corruption"]) == ["fog", "contrast"]
-    assert run.scores() == after
-    replaced = run.scores(corruptions="jpeg")
+    assert run.scores().to_json() == after
+    replaced = run.scores(corruptions="jpeg").to_json()
     assert list(replaced["ensemble"]["corruptions"]["ensemble"]["by_corruption"]) == ["jpeg"]
     assert replaced["ensemble"]["unseen"] == after["ensemble"]["unseen"]
     assert (folder / "recipe.yaml").read_bytes() == recipe
@@ -142,10 +142,10 @@ def test_a_part_that_cannot_be_made_leaves_things_as_they_were(whole, tmp_path):
 def test_held_out_images_calibrate_where_members_left_some(whole, tmp_path):
     folder = copy_of(whole, tmp_path / "run")
     (folder / "metrics.json").unlink()
-    assert tiny(folder).scores()["ensemble"]["temperature"]["fitted_on"] == "test halves"
+    assert tiny(folder).scores().ensemble.temperature.fitted_on == "test halves"
     given = "ensemble.architectures=['|nor_conv_3x3~0|+|none~0|skip_connect~1|']"
     run = tiny(tmp_path / "other", changes=["members.images=search_train", given])
-    part = run.scores()["ensemble"]["temperature"]
+    part = run.scores().to_json()["ensemble"]["temperature"]
     assert (part["fitted_on"], part["images"]) == ("search_valid", len(run.data.search_valid))
 
 
@@ -153,7 +153,7 @@ def test_members_can_be_measured_on_the_images_they_left_alone(tmp_path):
     given = "ensemble.architectures=['|nor_conv_3x3~0|+|none~0|skip_connect~1|']"
     changes = ["members.images=search_train", "evaluation.images=search_valid", "data.valid_fraction=0.5", given]
     run = tiny(tmp_path / "run", changes=changes)
-    scores = run.scores()
+    scores = run.scores().to_json()
     assert (scores["measured_on"], scores["test_images"]) == ("search_valid", len(run.data.search_valid))
     held_out = nesbs.evaluate(run.ensemble(), run.data.search_valid)
     assert scores["ensemble"]["nll"] == pytest.approx(held_out.nll, rel=1e-6)

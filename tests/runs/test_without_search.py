@@ -61,12 +61,12 @@ def test_a_deep_ensemble_is_one_architecture_trained_several_times(tmp_path):
     one, two = ensemble.predict(run.data.test)
     assert not (one == two).all()
     assert run.selection().sampler == "given"
-    sizes = run.record["stages"]["members"]
+    sizes = run.record.to_json()["stages"]["members"]
     with_widths = darts().network(zoo["darts-v2"], in_channels=1, channels=4, cells=3)
     assert sizes["parameters"] == [sum(p.numel() for p in with_widths.parameters())] * 2
     assert sizes["channels"] == [4, 4]
     assert all(cost > 0 for cost in sizes["multiply_adds"])
-    scores = run.scores()
+    scores = run.scores().to_json()
     assert not (run.folder / "posterior.json").exists()
     page = render(RunRecords.read(run.folder))
     assert "given, not searched" in page
@@ -189,7 +189,7 @@ def test_the_widest_network_is_chosen_for_each_member(tmp_path):
     ]
     run = Run.create(tmp_path / "run", load_recipe("toy", [*TINY, *changes]))
     run.ensemble()
-    sizes = run.record["stages"]["members"]
+    sizes = run.record.to_json()["stages"]["members"]
     assert all(cost < 6_000_000 for cost in sizes["multiply_adds"])
     widths = dict(zip((ONE, pooled), sizes["channels"], strict=True))
     assert widths[pooled] > widths[ONE]  # pooling costs nothing

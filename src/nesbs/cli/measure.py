@@ -9,8 +9,6 @@ import typer
 
 from nesbs.cli.options import Changes, Common, Computing, RunFolder, numbers
 from nesbs.cli.run import require_members
-from nesbs.records import AttacksRecord
-from nesbs.records.quality import QualityAnswer
 from nesbs.report import attacks_as_text, quality_as_text, write_report, write_reports
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality
@@ -52,7 +50,7 @@ def quality(
             table=table,
             column=column,
         )
-    common.print(quality_as_text(QualityAnswer.from_json(measured)), f"report: {write_report(run)}")
+    common.print(quality_as_text(measured), f"report: {write_report(run)}")
 
 
 def attack(
@@ -94,7 +92,7 @@ def attack(
     for run in runs:
         with common.progress() as progress:
             work = Run.open(run, device=device, progress=progress, seed=common.seed)
-            measured.append((str(run), AttacksRecord.from_json(measure_robustness(work, settings))))
+            measured.append((str(run), measure_robustness(work, settings)))
         common.print(f"report: {write_report(run)}")
     common.print(attacks_as_text(measured))
 

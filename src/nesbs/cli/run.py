@@ -9,7 +9,6 @@ import typer
 
 from nesbs.cli.options import Changes, Computing, Out, RecipeName, RunFolder
 from nesbs.errors import NesbsError
-from nesbs.records import MetricsRecord
 from nesbs.report import scores_as_text, write_report
 from nesbs.runs.members import sizes_in_words
 from nesbs.runs.run import Run
@@ -34,7 +33,7 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Comput
         duplicates = work.selection().duplicates
         scores = work.scores()
     path = write_report(out)
-    common.print(scores_as_text(MetricsRecord.from_json(scores)), *_sizes(work), _duplicates(duplicates))
+    common.print(scores_as_text(scores), *_sizes(work), _duplicates(duplicates))
     if work.data.broken:
         common.print(f"left out because they cannot be read (record.json lists them): {len(work.data.broken)}")
     common.print(f"report: {path}")
@@ -139,7 +138,7 @@ def evaluate(
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
         require_members(work)
         scores = work.scores(**{name: value for name, value in options.items() if value is not None})
-    common.print(scores_as_text(MetricsRecord.from_json(scores)), f"report: {write_report(run)}")
+    common.print(scores_as_text(scores), f"report: {write_report(run)}")
 
 
 def require_members(work: Run) -> None:

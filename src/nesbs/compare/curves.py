@@ -147,9 +147,9 @@ def _earlier(path: Path, largest: int) -> tuple[dict[str, Any], int]:
 
 def _seconds(run: Run, name: str, *, shared: bool) -> dict[str, float | None]:
     """What a seed took on the device: its supernet and posterior, unless it shares them, and all its points."""
-    stages = run.record["stages"]
-    trained = {stage: None if shared else stages[stage]["seconds"] for stage in ("supernet", "posterior")}
-    return {**trained, "points": stages[name]["seconds"]}
+    record = run.record
+    trained = {stage: None if shared else record.seconds(stage) for stage in ("supernet", "posterior")}
+    return {**trained, "points": record.seconds(name)}
 
 
 def _entry(point: Point, outcomes: dict[str, list[dict[str, Any]]], usual: float) -> dict[str, Any]:

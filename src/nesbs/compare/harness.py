@@ -106,8 +106,7 @@ class Harness:
 
     def seconds(self, *stages: str) -> float:
         """What stages of the run took; nothing for one that was not run."""
-        record = self.run.record["stages"]
-        return sum(float(record.get(stage, {}).get("seconds", 0.0)) for stage in stages)
+        return self.run.record.seconds(*stages)
 
 
 def rival_file(folder: Path, method: str, kind: str) -> Path:

@@ -22,11 +22,12 @@ from nesbs.compare.methods import REFERENCE, methods_of
 from nesbs.data import Dataset, load_dataset
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
-from nesbs.records.recipe import Recipe
+from nesbs.records import RunRecord, is_comparison
+from nesbs.records.recipe import RECIPE, Recipe
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
 from nesbs.runs.run import Run
-from nesbs.runs.stage import RECORD, Progress, device_name
+from nesbs.runs.stage import Progress, device_name
 from nesbs.spaces import Space, get_space
 
 FILE = "comparison.json"
@@ -79,12 +80,12 @@ def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -
         raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
     recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
     if folders.begun(folder):
-        if (folder / RECORD).is_file() and not folders.is_comparison(folder):
+        if (folder / RunRecord.FILE).is_file() and not is_comparison(folder):
             raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")
         return folders.same_recipe(folder, recipe)
     data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
     check(recipe, data, space, methods)  # one that cannot work leaves no folder behind
-    files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+    files.write_text(folder / RECIPE, recipe.to_yaml())
     return recipe
 
 

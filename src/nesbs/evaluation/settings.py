@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from nesbs.data import DataSettings
+from nesbs.data import Dataset, DataSettings, Split
 from nesbs.ensemble.members import BATCH_SIZE
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, check_names
 from nesbs.metrics import BINS
@@ -62,8 +62,12 @@ class EvaluationSettings(Settings):
         asked = CORRUPTIONS if self.corruptions == "all" else self.corruptions or ()
         return tuple(name for name in CORRUPTIONS if name in asked)
 
+    def measured(self, data: Dataset) -> Split:
+        """The images that networks are measured on."""
+        return data.test if self.images == "test" else data.search_valid
+
     def resolved(self) -> EvaluationSettings:
-        """The same with whole paths, so that a run can go on from another folder."""
+        """The same with whole paths, so that a run can be resumed from another folder."""
         human = None if self.human is None else str(Path(self.human).expanduser().resolve())
         if self.unseen is None:
             return self.model_copy(update={"human": human})

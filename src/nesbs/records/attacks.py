@@ -113,6 +113,14 @@ class AttackPicture(Record):
     difference: str | None = None
 
 
+class AttackUnit(Record):
+    """One network attacked by one attack, kept in `attacks/` when it is done, with what it depends on."""
+
+    unit: dict[str, Any] | None = None
+    round: RoundRecord | None = None
+    pictures: Many[AttackPicture] | None = None
+
+
 class EnsembleAttacks(Record):
     """One ensemble under all attacks."""
 

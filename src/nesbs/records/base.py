@@ -115,9 +115,10 @@ class Record(BaseModel):
         """The record in a JSON file; one that is missing or no mapping is a `NesbsError`."""
         return cls.from_json(files.read_mapping(path))
 
-    def write(self, path: Path) -> None:
-        """Write the record as JSON, whole or not at all."""
+    def write(self, path: Path) -> Self:
+        """Write the record as JSON, whole or not at all; the record as it was written."""
         files.write_json(path, self.to_json())
+        return self
 
 
 class FileRecord(Record):
@@ -139,7 +140,6 @@ class StampedRecord(FileRecord):
     commit: str | None = None
     clean: Flag | None = None
 
-    def write(self, path: Path) -> None:
-        """Write the record as JSON with today's version and commit."""
-        earlier = {name: value for name, value in self.to_json().items() if name not in ("nesbs", "commit", "clean")}
-        files.write_json(path, {**provenance(), **earlier})
+    def write(self, path: Path) -> Self:
+        """Write the record as JSON with the version and commit of today; the record as it was written."""
+        return super(StampedRecord, self.replace(**provenance())).write(path)

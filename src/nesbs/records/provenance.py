@@ -13,15 +13,15 @@ SECONDS = 5.0  # that git may take
 
 
 @cache
-def provenance() -> dict[str, str | bool]:
+def provenance() -> dict[str, str | bool | None]:
     """The version as `nesbs`; from a checkout also its `commit`, and whether src/ was `clean`, as committed.
 
-    >>> list(provenance())[0]
-    'nesbs'
+    >>> list(provenance())
+    ['nesbs', 'commit', 'clean']
     """
     package = Path(__file__).resolve().parents[1]
     root = package.parents[1]
-    values: dict[str, str | bool] = {"nesbs": __version__}
+    values: dict[str, str | bool | None] = {"nesbs": __version__, "commit": None, "clean": None}
     # An installed package may lie inside a checkout of something else, whose commit says nothing about nesbs.
     if package == root / "src" / "nesbs" and (root / "pyproject.toml").is_file() and (root / ".git").exists():
         commit, changes = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--", "src")

@@ -65,12 +65,15 @@ class StageRecord(Record):
         return tuple(each if isinstance(each, int | float) else None for each in self.losses or ())
 
     @property
-    def total_parameters(self) -> int | float | None:
+    def each_parameters(self) -> Numbers:
+        """The parameters of each network of the stage."""
+        return self.parameters if isinstance(self.parameters, tuple) else (self.parameters,)
+
+    @property
+    def total_parameters(self) -> Number | None:
         """The parameters of all networks together; None where those of one are missing."""
-        if not isinstance(self.parameters, tuple):
-            return self.parameters
-        known = [count for count in self.parameters if count is not None]
-        return sum(known) if len(known) == len(self.parameters) else None
+        known = [count for count in self.each_parameters if count is not None]
+        return sum(known) if known and len(known) == len(self.each_parameters) else None
 
 
 class RunRecord(StampedRecord):

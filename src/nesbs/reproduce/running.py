@@ -7,9 +7,8 @@ from typing import TypeVar
 
 from nesbs.compare.curves import CurveGrid, curves
 from nesbs.records import CurvesRecord, ExperimentRecord
-from nesbs.records.attacks import DefenceRecord, EnsembleAttacks
+from nesbs.records.attacks import DefenceRecord
 from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
-from nesbs.records.quality import QualityAnswer
 from nesbs.reproduce.contest import stem
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.spec import BEST_RESPONSE
@@ -56,7 +55,7 @@ def run_attacks(work: Work) -> None:
         for method in work.methods(contest).values():
             contest.row(method, searched.get(part.searched_on or ""))
             ensemble = contest.ensemble(method)
-            attacked = EnsembleAttacks.from_json(attack_ensemble(contest.run, stem(method), ensemble, settings))
+            attacked = attack_ensemble(contest.run, stem(method), ensemble, settings)
             rows = {name: _attack_row(result) for name, result in (attacked.attacks or {}).items()}
             work.leave_out(attacked.skipped or {})
             methods = work.record.part(label).methods or {}
@@ -79,7 +78,7 @@ def run_quality(work: Work) -> None:
     """Table 6: estimated against true performance."""
     for label, _, recipe in work.parts():
         contest = work.contest(recipe, recipe.seed)
-        answer = QualityAnswer.from_json(measure_quality(contest.run, **work.scale.quality))
+        answer = measure_quality(contest.run, **work.scale.quality)
         work.describe(label, contest)
         work.save_part(label, truth=answer.truth, rankings=answer.rankings, verdict=answer.verdict)
 

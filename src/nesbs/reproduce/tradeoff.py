@@ -7,6 +7,7 @@ from torch import Tensor
 
 from nesbs import metrics
 from nesbs.ensemble import Ensemble
+from nesbs.evaluation import has_tsne, tsne
 from nesbs.records.experiment import SingleNetworks
 from nesbs.reproduce.work import Work
 
@@ -49,13 +50,10 @@ def plane(predictions: Tensor, *, seed: int) -> tuple[str, list[list[float]]]:
     """
     if len(predictions) < 4:
         return "two principal axes (too few networks for t-SNE)", principal(predictions)
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError:
+    if not has_tsne():
         return "two principal axes (t-SNE needs scikit-learn: pip install 'nesbs[sklearn]')", principal(predictions)
-    perplexity = min(30.0, (len(predictions) - 1) / 3)
-    made = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(predictions.float().numpy())
-    return f"t-SNE, perplexity {perplexity:.3g}", [[float(x), float(y)] for x, y in made]
+    points, perplexity = tsne(predictions, seed=seed)
+    return f"t-SNE, perplexity {perplexity:.3g}", points
 
 
 def principal(predictions: Tensor) -> list[list[float]]:

@@ -1,21 +1,21 @@
 """`nesbs attack`: the whole experiment of the paper's sec. 4.2 and app. B.6 on a trained run (`attacks.json`).
 
-Every network attacked by every attack is a file in `attacks/` when it is done, so that a killed command goes on; the
-record is put together from them and holds no time, path or version.
+Every network attacked by every attack is a file in `attacks/` when it is done, so that a killed command is resumed; the
+record is put together from them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from nesbs import files, rng
+from nesbs import rng
 from nesbs.attacks import (
     PAPER,
     Album,
@@ -38,11 +38,13 @@ from nesbs.attacks import (
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
+from nesbs.records import AttacksRecord, Record
+from nesbs.records.attacks import AttackUnit, CloserLook, EnsembleAttacks
 from nesbs.runs.recipe import apply_changes
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Stage
 
-FILE = "attacks.json"
+T = TypeVar("T")
 AnyAttack = Fgsm | Pgd | CarliniWagner | AutoAttack | Noise
 
 
@@ -59,66 +61,66 @@ def attack_settings(attacks: str | None, images: int | None, changes: Sequence[s
     return AttackSettings.of(values)
 
 
-def measure_robustness(run: Run, chosen: AttackSettings) -> dict[str, Any]:
+def measure_robustness(run: Run, chosen: AttackSettings) -> AttacksRecord:
     """Attack a run's ensemble, and the uniform-random one where there is one; write and return `attacks.json`."""
     names, skipped = _available(chosen.attacks)
-    split = _split(run, chosen)
+    split = _attacked_images(run, chosen)
     ensembles = {"ensemble": run.ensemble()}
     if run.recipe.evaluation.uniform:
         ensembles["uniform"] = run.uniform()
     works = [_Work(run, name, ensemble, split, names, chosen) for name, ensemble in ensembles.items()]
-    path = run.folder / FILE
-    kept = files.read_mapping(path) if path.is_file() else {}
     with run.stage("attack", sum(work.total for work in works)) as stage:
-        value = {
-            "data": run.data.name,
-            "measured_on": run.recipe.evaluation.images,
-            "seed": run.recipe.seed,
-            "settings": {name: chosen.attack(name).model_dump(mode="json") for name in names},
-            "skipped": skipped,
-        }
+        entries = {}
         done = 0
         for work in works:
-            value[work.name] = work.measured(stage, done)
+            entries[work.name] = work.measured(stage, done)
             done += work.total
-        value = _beside(kept, value)
-        files.write_json(path, value)
-    return value
+        record = AttacksRecord(
+            data=run.data.name,
+            measured_on=run.recipe.evaluation.images,
+            seed=run.recipe.seed,
+            settings={name: chosen.attack(name).model_dump(mode="json") for name in names},
+            skipped=skipped,
+            **entries,
+        )
+        return _merged(AttacksRecord.find(run.folder), record).write(run.folder / AttacksRecord.FILE)
 
 
-def attack_ensemble(run: Run, name: str, ensemble: Ensemble, chosen: AttackSettings) -> dict[str, Any]:
-    """Attack another ensemble of a run, such as a rival's, under a name of its own; what `attacks.json` has of one.
+def attack_ensemble(run: Run, name: str, ensemble: Ensemble, chosen: AttackSettings) -> EnsembleAttacks:
+    """Attack another ensemble of a run, such as a rival's, under a name of its own.
 
     Every network attacked is kept in `attacks/` like those of the run's own ensemble.
     """
     names, skipped = _available(chosen.attacks)
-    work = _Work(run, name, ensemble, _split(run, chosen), names, chosen)
+    work = _Work(run, name, ensemble, _attacked_images(run, chosen), names, chosen)
     with run.stage(f"attack {name}", work.total) as stage:
-        return {**work.measured(stage, 0), "skipped": skipped}
+        return work.measured(stage, 0).replace(skipped=skipped)
 
 
-def _split(run: Run, chosen: AttackSettings) -> Split:
-    split = run.data.test if run.recipe.evaluation.images == "test" else run.data.search_valid
-    return drawn(split, chosen.images, seed=run.recipe.seed)
+def _attacked_images(run: Run, chosen: AttackSettings) -> Split:
+    return drawn(run.measured_images, chosen.images, seed=run.recipe.seed)
 
 
-def _beside(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """What was measured before beside what is new; the same attack's earlier answer gives way.
+def _merged(earlier: AttacksRecord | None, new: AttacksRecord) -> AttacksRecord:
+    """What was measured before beside what is new; the same attack's earlier answer gives way."""
+    if earlier is None:
+        return new
 
-    >>> _beside({"settings": {"cw": 1}}, {"settings": {"fgsm": 2}, "seed": 0})
-    {'settings': {'fgsm': 2, 'cw': 1}, 'seed': 0}
-    """
-    merged = dict(new)
-    for key, value in new.items():
-        earlier = kept.get(key)
-        if key in ("settings", "attacks", "pictures") and isinstance(earlier, dict):
-            both = {**earlier, **value}
-            merged[key] = {name: both[name] for name in PAPER if name in both}
-        elif key in ("ensemble", "uniform") and isinstance(earlier, dict):
-            merged[key] = _beside(earlier, value)
-        elif key == "closer" and value is None:
-            merged[key] = earlier
-    return merged
+    def both(first: dict[str, T] | None, second: dict[str, T] | None) -> dict[str, T]:
+        entries = {**(first or {}), **(second or {})}
+        return {name: entries[name] for name in PAPER if name in entries}
+
+    values: dict[str, Any] = {"settings": both(earlier.settings, new.settings)}
+    for name in ("ensemble", "uniform"):
+        old: EnsembleAttacks | None = getattr(earlier, name)
+        own: EnsembleAttacks | None = getattr(new, name)
+        if old is not None and own is not None:
+            values[name] = own.replace(
+                attacks=both(old.attacks, own.attacks),
+                pictures=both(old.pictures, own.pictures),
+                closer=own.closer or old.closer,
+            )
+    return new.replace(**values)
 
 
 def drawn(split: Split, images: int | None, *, seed: int) -> Split:
@@ -182,23 +184,23 @@ class _Work:
     def _checks(self) -> dict[str, Fgsm | Pgd | Noise]:
         return sanity_attacks(self.settings.pgd) if self.settings.epsilons else {}
 
-    def measured(self, stage: Stage, done: int) -> dict[str, Any]:
+    def measured(self, stage: Stage, done: int) -> EnsembleAttacks:
         """The ensemble's part of the record; `done` units of the stage were finished before."""
-        found: dict[str, dict[str, Any]] = {}
+        units: dict[str, AttackUnit] = {}
         for number, (attack, source, split) in enumerate(self._units(), start=1):
             key = self._key(attack, source, split)
             path = self.run.folder / "attacks" / f"{key}.json"
-            if key not in found:
+            if key not in units:
                 if not path.is_file():
-                    files.write_json(path, self._attacked(attack, source, split))
+                    self._attacked(attack, source, split).write(path)
                     stage.write()
-                found[key] = files.read_mapping(path)
+                units[key] = AttackUnit.read(path)
             who = "the ensemble" if source is None else f"member {source + 1}"
             stage.advance(done + number, f"{attack.name}, {who}")
 
         def round_of(attack: AnyAttack, source: int | None, split: Split) -> Round:
-            value = found[self._key(attack, source, split)]["round"]
-            return Round(**{**value, "members": tuple(value["members"])})
+            value = (units[self._key(attack, source, split)].round or Record()).model_dump()
+            return Round(**value)
 
         def defence(attack: AnyAttack, split: Split, clean: Clean) -> Defence:
             rounds = [round_of(attack, source, split) for source in sources(self.ensemble)]
@@ -206,19 +208,23 @@ class _Work:
 
         clean = clean_accuracy(self.ensemble, self.split, batch_size=self.settings.batch_size)
         attacks = {name: defence(self.settings.attack(name), self.split, clean) for name in self.attacks}
-        return {
-            "architectures": [str(architecture) for architecture in self.ensemble.architectures],
-            "clean": asdict(clean),
-            "attacks": {name: result.to_json() for name, result in attacks.items()},
-            "meaning": next(iter(attacks.values())).meaning,
-            "closer": self._looked(defence, round_of) if self.settings.epsilons else None,
-            "pictures": {
-                name: found[self._key(self.settings.attack(name), 0, self.split)]["pictures"] for name in self.attacks
+        return EnsembleAttacks(
+            architectures=[str(architecture) for architecture in self.ensemble.architectures],
+            clean=asdict(clean),
+            attacks={name: result.to_json() for name, result in attacks.items()},
+            meaning=next(iter(attacks.values())).meaning,
+            closer=self._closer_look(defence, round_of) if self.settings.epsilons else None,
+            pictures={
+                name: units[self._key(self.settings.attack(name), 0, self.split)].pictures for name in self.attacks
             },
-        }
+        )
 
-    def _looked(self, defence: Any, round_of: Any) -> dict[str, Any]:
-        """The closer look: curves over ε, and the sanity checks."""
+    def _closer_look(
+        self,
+        defence: Callable[[AnyAttack, Split, Clean], Defence],
+        round_of: Callable[[AnyAttack, int | None, Split], Round],
+    ) -> CloserLook:
+        """Fewer images looked at more closely: curves over ε, and the sanity checks."""
         split = self._closer()
         clean = clean_accuracy(self.ensemble, split, batch_size=self.settings.batch_size)
         curves: dict[str, dict[str, list[float]]] = {}
@@ -233,15 +239,15 @@ class _Work:
             name: fmean(round_of(check, source, split).attack for source in members)
             for name, check in self._checks().items()
         }
-        return {
-            "images": len(split),
-            "clean": asdict(clean),
-            "epsilons": list(self.settings.epsilons),
-            "curves": curves,
-            "sanity": [check.to_json() for check in sanity_checks(fmean(clean.members), accuracies)],
-        }
+        return CloserLook(
+            images=len(split),
+            clean=asdict(clean),
+            epsilons=self.settings.epsilons,
+            curves=curves,
+            sanity=[check.to_json() for check in sanity_checks(fmean(clean.members), accuracies)],
+        )
 
-    def _attacked(self, attack: AnyAttack, source: int | None, split: Split) -> dict[str, Any]:
+    def _attacked(self, attack: AnyAttack, source: int | None, split: Split) -> AttackUnit:
         """One network attacked by one attack: its round, and pictures of the first member's."""
         album = Album(self.settings.pictures if source == 0 and split is self.split else 0, split.class_names)
         result = attack_round(
@@ -253,7 +259,7 @@ class _Work:
             batch_size=self.settings.batch_size,
             on_batch=album.see,
         )
-        return {"unit": self._unit(attack, source, split), "round": asdict(result), "pictures": album.pictures}
+        return AttackUnit(unit=self._unit(attack, source, split), round=asdict(result), pictures=album.pictures)
 
     def _unit(self, attack: AnyAttack, source: int | None, split: Split) -> dict[str, Any]:
         """What a unit's answer depends on, beside the run's weights."""

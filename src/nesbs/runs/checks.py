@@ -1,4 +1,4 @@
-"""What can be known to fail is said before anything is trained, and before a run folder is bound to its recipe."""
+"""Checks of a recipe before anything is trained, and before a run folder is bound to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from nesbs.data import Dataset
 from nesbs.ensemble import design_member
 from nesbs.errors import NesbsError
-from nesbs.evaluation import gather
 from nesbs.records.recipe import Recipe
+from nesbs.runs.measures import gather
 from nesbs.samplers import check_size
 from nesbs.spaces import Space
 from nesbs.supernet import design_supernet

@@ -1,4 +1,4 @@
-"""Members in a run folder: loaded where they are there, trained where they are not."""
+"""Members in a run folder: loaded where they have been trained, trained where they have not."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from nesbs import files
 from nesbs.data import Split
 from nesbs.ensemble import MemberSettings, build_member, groups, member_training
 from nesbs.errors import NesbsError
+from nesbs.records import RunRecord
 from nesbs.runs.stage import Stage
 from nesbs.spaces import Architecture, Member, Space, sizes_of
 from nesbs.training import side_by_side
@@ -91,12 +91,12 @@ def by_content(architectures: Sequence[Architecture]) -> list[str]:
     return stems
 
 
-def sizes_in_words(record: dict[str, Any]) -> str:
-    """A line for each trained member whose sizes a run's record knows: width, parameters, multiply-adds."""
-    sizes = record.get("stages", {}).get("members", {})
-    rows = zip(*(sizes.get(name, ()) for name in ("channels", "parameters", "multiply_adds")), strict=False)
+def sizes_in_words(record: RunRecord) -> str:
+    """A line for each trained member in a run's record: width, parameters, multiply-adds."""
+    sizes = record.stage("members")
+    rows = zip(sizes.channels or (), sizes.each_parameters, sizes.multiply_adds or (), strict=False)
     return "\n".join(
-        f"member {index}: {channels} channels, {count:,} parameters, {cost / 1e6:.1f} million multiply-adds"
+        f"member {index}: {channels} channels, {count:,} parameters, {(cost or 0) / 1e6:.1f} million multiply-adds"
         for index, (channels, count, cost) in enumerate(rows, start=1)
     )
 

@@ -22,14 +22,16 @@ from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
 from nesbs.evaluation.ranking import SHARE
 from nesbs.posterior import reference_ranks
+from nesbs.records import QualityRecord
+from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
 from nesbs.runs.members import by_content, trained_members
 from nesbs.runs.run import Run
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
-FILE = "quality.json"
 SIZES = (1, 3, 5, 7)  # of ensembles; paper, app. C.1
+AT_ONCE = 50  # architectures whose predictions are held in memory
 
 
 class QualitySettings(Settings):
@@ -65,7 +67,7 @@ class QualitySettings(Settings):
         return self
 
 
-def measure_quality(run: Run, **settings: object) -> dict[str, Any]:
+def measure_quality(run: Run, **settings: object) -> QualityAnswer:
     """Compare the estimates of a run's supernet with the truth, which is trained or read from a table.
 
     `quality.json` keeps the last answer of either kind, under `trained` and `table`; this one is returned.
@@ -74,78 +76,85 @@ def measure_quality(run: Run, **settings: object) -> dict[str, Any]:
     if run.recipe.ensemble.architectures is not None:
         raise NesbsError(f"{run.folder} was given its architectures: it has no supernet to judge")
     estimator = Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)
-    value = _by_table(run, estimator, chosen) if chosen.table is not None else _by_training(run, estimator, chosen)
-    path = run.folder / FILE
-    kept = files.read_mapping(path) if path.is_file() else {}
-    files.write_json(path, {"trained": None, "table": None, **kept, value["truth"]["kind"]: value})
-    return value
+    kind, measured = ("trained", _by_training) if chosen.table is None else ("table", _by_table)
+    answer = measured(run, estimator, chosen)
+    earlier = QualityRecord.find(run.folder) or QualityRecord(trained=None, table=None)
+    earlier.replace(**{kind: answer}).write(run.folder / QualityRecord.FILE)
+    return answer
 
 
-def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> dict[str, Any]:
+def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> QualityAnswer:
+    architectures, estimated = _diverse_sample(run, estimator, settings)
+    epochs = settings.epochs or max(1, run.recipe.members.epochs // 4)
+    true, labels = _trained_predictions(run, architectures, epochs), run.measured_images.labels
+    noise = run.recipe.posterior.noise
+    evidence = _evidence(run, estimator)
+    alone = _performances(estimated, estimator.split.labels, noise=noise)
+    if evidence is not None:
+        alone["evidence"] = evidence(architectures, estimated)
+    rankings: dict[str, list[dict[str, Any]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
+    for size in settings.sizes or [size for size in SIZES if size <= len(architectures) - 2]:
+        groups = ensembles_of(len(architectures), size, seed=run.recipe.seed)
+        guess = _performances(estimated, estimator.split.labels, groups, noise=noise)
+        truth = _performances(true, labels, groups, noise=noise)
+        if evidence is not None:  # of an ensemble: its members' mean
+            guess["evidence"] = np.array([alone["evidence"][list(group)].mean() for group in groups])
+        for kind in guess:
+            ranking = rank(guess[kind], truth.get(kind, truth["loss"]), groups, share=settings.share)
+            rankings.setdefault(kind, []).append(ranking.to_json())
+        points[str(size)] = list(zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True))
+    own = _performances(true, labels, noise=noise)
+    return QualityAnswer(
+        truth=Truth(
+            kind="trained",
+            epochs=epochs,
+            images=len(run.train_images),
+            measured_on=len(labels),
+            test=run.recipe.evaluation.images == "test",
+        ),
+        share=settings.share,
+        rankings=rankings,
+        points=points,
+        architectures=_listed(architectures, alone, own["loss"], own["error"]),
+        mass=None,
+        verdict=_verdict(alone, own["loss"], settings, run.data.test.classes),
+    )
+
+
+def _diverse_sample(run: Run, estimator: Estimator, settings: QualitySettings) -> tuple[list[Architecture], Tensor]:
+    """Architectures of diverse estimates, and their log-probabilities (architectures, images, classes)."""
     drawn = run.space.sample(settings.candidates, generator=rng.generator(run.recipe.seed, "quality"))
     # Those in which nothing reaches the output are bad for a reason no estimate is needed for.
     drawn = [architecture for architecture in dict.fromkeys(drawn) if not run.space.is_dead(architecture)]
     estimated = estimator.log_probs(drawn)
-    losses = metrics.nll(estimated, estimator.split.labels).tolist()
-    picked = spread(losses, settings.architectures)
-    if len(picked) < settings.architectures:
+    places = spread(metrics.nll(estimated, estimator.split.labels).tolist(), settings.architectures)
+    if len(places) < settings.architectures:
         raise NesbsError(
-            f"--architectures {settings.architectures}: only {len(picked)} different ones were drawn: raise "
+            f"--architectures {settings.architectures}: only {len(places)} different ones were drawn: raise "
             "--candidates"
         )
-    architectures = [drawn[place] for place in picked]
-    epochs = settings.epochs or max(1, run.recipe.members.epochs // 4)
+    return [drawn[place] for place in places], estimated[places]
+
+
+def _trained_predictions(run: Run, architectures: Sequence[Architecture], epochs: int) -> Tensor:
+    """Log-probabilities (architectures, images, classes) of each architecture, trained for so many epochs."""
+    schedule = {"epochs": epochs, "warm_up": min(run.recipe.members.warm_up, epochs - 1)}
     members = trained_members(
         run.space,
         architectures,
         run.train_images,
-        run.recipe.members.model_copy(
-            update={"epochs": epochs, "warm_up": min(run.recipe.members.warm_up, epochs - 1)}
-        ),
+        run.recipe.members.model_copy(update=schedule),
         seed=run.recipe.seed,
         folder=run.folder / f"quality-{epochs}-epochs",
         stage=lambda total: run.stage("quality", total),
         stems=by_content(architectures),
     )
-    test = run.measured_images
-    true = Ensemble(members).predict(test, batch_size=run.recipe.evaluation.batch_size).log_softmax(-1)
-    sizes = settings.sizes or [size for size in SIZES if size <= len(architectures) - 2]
-    sets = {size: ensembles_of(len(architectures), size, seed=run.recipe.seed) for size in sizes}
-    noise = run.recipe.posterior.noise
-    stands = _standing(run, estimator)
-    alone = _judged(estimated[picked], estimator.split.labels, noise=noise)
-    if stands is not None:
-        alone["evidence"] = stands(architectures, estimated[picked])
-    rankings: dict[str, list[dict[str, Any]]] = {}
-    points: dict[str, list[list[float]]] = {}
-    for size, groups in sets.items():
-        guess = _judged(estimated[picked], estimator.split.labels, groups, noise=noise)
-        truth = _judged(true, test.labels, groups, noise=noise)
-        if stands is not None:  # of an ensemble: its members' mean
-            guess["evidence"] = np.array([alone["evidence"][list(group)].mean() for group in groups])
-        for kind in guess:
-            found = rank(guess[kind], truth.get(kind, truth["loss"]), groups, share=settings.share).to_json()
-            rankings.setdefault(kind, []).append(found)
-        points[str(size)] = [list(pair) for pair in zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True)]
-    own = _judged(true, test.labels, noise=noise)
-    return {
-        "truth": {
-            "kind": "trained",
-            "epochs": epochs,
-            "images": len(run.train_images),
-            "measured_on": len(test),
-            "test": run.recipe.evaluation.images == "test",
-        },
-        "share": settings.share,
-        "rankings": rankings,
-        "points": points,
-        "architectures": _listed(architectures, alone, own["loss"], own["error"]),
-        "mass": None,
-        "verdict": _verdict(alone, own["loss"], settings, run.data.test.classes),
-    }
+    batch_size = run.recipe.evaluation.batch_size
+    return Ensemble(members).predict(run.measured_images, batch_size=batch_size).log_softmax(-1)
 
 
-def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict[str, Any]:
+def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> QualityAnswer:
     texts, accuracies = read_table(Path(str(settings.table)).expanduser(), settings.column)
     architectures = []
     for row, text in enumerate(texts, start=2):  # the first line holds the names
@@ -153,34 +162,33 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> dict
             architectures.append(run.space.parse(text))
         except NesbsError as error:
             raise NesbsError(f"{settings.table}, line {row}: {error}") from None
-    stands = _standing(run, estimator)
+    evidence = _evidence(run, estimator)
     with run.stage("quality table", len(architectures), fresh=True) as stage:
-        singles = [(place,) for place in range(len(architectures))]
-        parts = []
-        for start in range(0, len(architectures), 50):
-            some = architectures[start : start + 50]
+        batches = []
+        for start in range(0, len(architectures), AT_ONCE):
+            some = architectures[start : start + AT_ONCE]
             log_probs = estimator.log_probs(some)
-            parts.append(_judged(log_probs, estimator.split.labels, noise=run.recipe.posterior.noise))
-            if stands is not None:
-                parts[-1]["evidence"] = stands(some, log_probs)
+            batches.append(_performances(log_probs, estimator.split.labels, noise=run.recipe.posterior.noise))
+            if evidence is not None:
+                batches[-1]["evidence"] = evidence(some, log_probs)
             estimator.forget()
-            stage.advance(min(start + 50, len(architectures)), "architectures estimated")
-        alone = {kind: np.concatenate([part[kind] for part in parts]) for kind in parts[0]}
-        errors = 1 - np.array(accuracies) / 100
-        rankings = {kind: [rank(alone[kind], errors, singles, share=settings.share).to_json()] for kind in alone}
+            stage.advance(min(start + AT_ONCE, len(architectures)), "architectures estimated")
+        alone = {kind: np.concatenate([batch[kind] for batch in batches]) for kind in batches[0]}
         log_p = run.posterior().log_prob(architectures).double().numpy()
-    return {
-        "truth": {"kind": "table", "file": Path(str(settings.table)).name, "column": settings.column},
-        "share": settings.share,
-        "rankings": rankings,
-        "points": {"1": [list(pair) for pair in zip(alone["loss"].tolist(), errors.tolist(), strict=True)]},
-        "architectures": _listed(architectures, alone, None, errors),
-        "mass": mass(log_p, np.array(accuracies)).to_json(),
-        "verdict": _verdict(alone, errors, settings, run.data.test.classes),
-    }
+    errors = 1 - np.array(accuracies) / 100
+    singles = [(place,) for place in range(len(architectures))]
+    return QualityAnswer(
+        truth=Truth(kind="table", file=Path(str(settings.table)).name, column=settings.column),
+        share=settings.share,
+        rankings={kind: [rank(alone[kind], errors, singles, share=settings.share).to_json()] for kind in alone},
+        points={"1": list(zip(alone["loss"].tolist(), errors.tolist(), strict=True))},
+        architectures=_listed(architectures, alone, None, errors),
+        mass=mass(log_p, np.array(accuracies)).to_json(),
+        verdict=_verdict(alone, errors, settings, run.data.test.classes),
+    )
 
 
-def _standing(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture], Tensor], np.ndarray] | None:
+def _evidence(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture], Tensor], np.ndarray] | None:
     """With a reference: (architectures, their log-probabilities) → the evidence against each, (architectures,)."""
     settings, size = run.recipe.posterior, (run.recipe.members.cells, run.recipe.members.channels)
     if not settings.reference:
@@ -190,7 +198,7 @@ def _standing(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture
         return -metrics.nll(log_probs, estimator.split.labels, noise=settings.noise).cpu()
 
     with run.stage("quality reference", settings.reference, fresh=True) as stage:
-        found = reference_ranks(
+        ranks = reference_ranks(
             run.space,
             run.data.search_valid,
             settings,
@@ -198,14 +206,14 @@ def _standing(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture
             members=size,
             on_progress=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
         )
-        assert found is not None
-        parts = []
-        for start in range(0, settings.reference, 50):
-            parts.append(likelihood(estimator.log_probs(found.reference[start : start + 50])))
+        assert ranks is not None
+        batches = []
+        for start in range(0, settings.reference, AT_ONCE):
+            batches.append(likelihood(estimator.log_probs(ranks.reference[start : start + AT_ONCE])))
             estimator.forget()
-            stage.advance(min(start + 50, settings.reference), "architectures estimated")
-    others = torch.cat(parts)
-    return lambda architectures, log_probs: -found.of(likelihood(log_probs), others, architectures).double().numpy()
+            stage.advance(min(start + AT_ONCE, settings.reference), "architectures estimated")
+    reference = torch.cat(batches)
+    return lambda architectures, log_probs: -ranks.of(likelihood(log_probs), reference, architectures).double().numpy()
 
 
 def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
@@ -236,7 +244,7 @@ def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
     return texts, accuracies
 
 
-def _judged(
+def _performances(
     log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None, *, noise: float
 ) -> dict[str, np.ndarray]:
     """Losses, errors and Brier scores of ensembles from their members' log-probabilities (members, images, classes).
@@ -251,9 +259,9 @@ def _judged(
         together = metrics.average(log_probs[list(group)])
         row = {"error": metrics.error(together, labels), "brier": metrics.brier(together, labels)}
         rows.append(row | ({"evidence": metrics.nll(together, labels, noise=noise)} if noise > 0 else {}))
-    found = {"loss": ensemble_losses(log_probs, labels, members)}
-    found |= {kind: torch.stack([row[kind] for row in rows]) for kind in rows[0]}
-    return {kind: values.cpu().double().numpy() for kind, values in found.items()}
+    columns = {"loss": ensemble_losses(log_probs, labels, members)}
+    columns |= {kind: torch.stack([row[kind] for row in rows]) for kind in rows[0]}
+    return {kind: values.cpu().double().numpy() for kind, values in columns.items()}
 
 
 def _listed(
@@ -261,15 +269,15 @@ def _listed(
     estimated: dict[str, np.ndarray],
     losses: np.ndarray | None,
     errors: np.ndarray,
-) -> list[dict[str, Any]]:
+) -> list[JudgedArchitecture]:
     return [
-        {
-            "architecture": str(architecture),
-            "estimated_loss": float(estimated["loss"][place]),
-            "estimated_error": float(estimated["error"][place]),
-            "true_loss": None if losses is None else float(losses[place]),
-            "true_error": float(errors[place]),
-        }
+        JudgedArchitecture(
+            architecture=str(architecture),
+            estimated_loss=float(estimated["loss"][place]),
+            estimated_error=float(estimated["error"][place]),
+            true_loss=None if losses is None else float(losses[place]),
+            true_error=float(errors[place]),
+        )
         for place, architecture in enumerate(architectures)
     ]
 

@@ -1,17 +1,16 @@
-"""The run folder: resolved recipe, record, resume; and the stages wired together.
+"""A run: its stages wired together, each made once and kept in the run folder, so that a stopped run is resumed.
 
     RUN/recipe.yaml record.json supernet.safetensors posterior.json selection.json members/ metrics.json
         predictions.json
 
 A stage is done when its file is there; files appear whole or not at all, so the same command on the same
-folder goes on where it stopped, also after `kill -9`. `uniform/` holds the members of the uniform-random
+folder resumes the run, also after `kill -9`. `uniform/` holds the members of the uniform-random
 ensemble where the recipe asks for one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import datetime
 import itertools
 import json
@@ -19,7 +18,6 @@ import platform
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,18 +25,20 @@ from nesbs import files, rng
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Selection, search
 from nesbs.errors import DivergedError, NesbsError
-from nesbs.evaluation import EvaluationSettings, gather, measure, show, to_make, to_show, units
+from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, fit_posterior
-from nesbs.records.recipe import Recipe
+from nesbs.records import MetricsRecord, PredictionsRecord, Recipe, RunRecord
+from nesbs.records.recipe import RECIPE
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
 from nesbs.runs.folder import about_data, read_metrics, read_selection, with_others
+from nesbs.runs.measures import gather, measure, missing_measures, units
 from nesbs.runs.members import trained_members
-from nesbs.runs.stage import RECORD, Progress, Stage, device_name, read_record
+from nesbs.runs.predictions import show, to_show
+from nesbs.runs.stage import Progress, Stage, device_name
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
-from nesbs.version import __version__
 
 
 class Run:
@@ -52,7 +52,7 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
-        """Start a run, or go on with the run that this recipe began in the folder."""
+        """Start a run, or resume the run that this recipe began in the folder."""
         whole_paths = {"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()}
         recipe = recipe.model_copy(update=whole_paths)
         folder = Path(folder)
@@ -65,7 +65,7 @@ class Run:
                 recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
             run = cls(folder, recipe, device=device, progress=progress)
             check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
-            files.write_text(folder / folders.RECIPE, recipe.to_yaml())
+            files.write_text(folder / RECIPE, recipe.to_yaml())
         return run._ready()
 
     @classmethod
@@ -82,34 +82,30 @@ class Run:
         return cls(folder, recipe, device=device, progress=progress)._ready()
 
     def _ready(self) -> Run:
-        """Restore the threads the run began with, sweep up, and write what is known of the machine."""
+        """Restore the threads the run began with, remove leftovers, and record versions, machine and data."""
         for leftover in self.folder.rglob(f".*{files.PART}"):  # of a write that was killed
             leftover.unlink(missing_ok=True)
         if self.recipe.threads is not None:
             torch.set_num_threads(self.recipe.threads)
         torch.backends.cudnn.deterministic = True
-        record = self.record
-        record.setdefault("started", datetime.date.today().isoformat())
-        record.update(
-            {
-                "nesbs": __version__,
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-                "device": device_name(self.device),
-                "threads": torch.get_num_threads(),
-                "seed": self.recipe.seed,
-            }
-        )
-        record["data"] = about_data(self.data, record.get("data") or {}, self.folder)
-        record.setdefault("stages", {})
-        files.write_json(self.folder / RECORD, record)
+        earlier = self.record
+        earlier.replace(
+            started=earlier.started or datetime.date.today().isoformat(),
+            torch=torch.__version__,
+            python=platform.python_version(),
+            platform=platform.platform(),
+            device=device_name(self.device),
+            threads=torch.get_num_threads(),
+            seed=self.recipe.seed,
+            data=about_data(self.data, earlier.data, self.folder),
+            stages=earlier.stages or {},
+        ).write(self.folder / RunRecord.FILE)
         return self
 
     @property
-    def record(self) -> dict[str, Any]:
-        """What is known about the run so far (`record.json`)."""
-        return read_record(self.folder)
+    def record(self) -> RunRecord:
+        """The run record so far (`record.json`)."""
+        return RunRecord.of(self.folder)
 
     @cached_property
     def data(self) -> Dataset:
@@ -124,7 +120,7 @@ class Run:
     @property
     def measured_images(self) -> Split:
         """What networks are measured on."""
-        return self.data.test if self.recipe.evaluation.images == "test" else self.data.search_valid
+        return self.recipe.evaluation.measured(self.data)
 
     @cached_property
     def space(self) -> Space:
@@ -174,9 +170,9 @@ class Run:
         with self.stage("posterior", settings.steps * settings.starts) as stage:
             entropies: list[float] = []
             evidences: list[float] = []
-            kept: list[int] = []
+            chosen: list[int] = []
 
-            def heard(step: int, entropy: float, evidence: float) -> None:
+            def on_step(step: int, entropy: float, evidence: float) -> None:
                 entropies.append(entropy)
                 if step % settings.steps == 0:
                     evidences.append(evidence)
@@ -188,11 +184,11 @@ class Run:
                 seed=self.recipe.seed,
                 members=(self.recipe.members.cells, self.recipe.members.channels),
                 on_untrained=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
-                on_step=heard,
-                on_best_start=kept.append,
+                on_step=on_step,
+                on_best_start=chosen.append,
                 **settings.model_dump(),
             )
-            stage.note(entropies=entropies, starts=settings.starts, kept=kept[0] + 1, evidence=evidences[kept[0]])
+            stage.note(entropies=entropies, starts=settings.starts, kept=chosen[0] + 1, evidence=evidences[chosen[0]])
             files.write_json(path, posterior.to_json())
         return posterior
 
@@ -238,44 +234,42 @@ class Run:
         )
         return self._trained("uniform", proposal.architectures)
 
-    def scores(self, **asked: object) -> dict[str, Any]:
+    def scores(self, **asked: object) -> MetricsRecord:
         """Stage 5: the measures on the test images (`metrics.json`), and predictions to look at (`predictions.json`).
 
-        A part that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
+        A measure that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
         """
-        path, recipe = self.folder / "metrics.json", self.recipe
-        settings = EvaluationSettings.of({**recipe.evaluation.model_dump(), **asked})
-        value: dict[str, Any] = {
-            "data": self.data.name,
-            "measured_on": settings.images,
-            "test_images": len(self.data.test if settings.images == "test" else self.data.search_valid),
-            "uniform": None,
-        }
+        path = self.folder / MetricsRecord.FILE
+        settings = EvaluationSettings.of({**self.recipe.evaluation.model_dump(), **asked})
         if path.is_file():
-            value = read_metrics(path)
-        before = copy.deepcopy(value)
-        parts = to_make(value.get("ensemble") or {}, settings, asked)
-        pictures = self.folder / "predictions.json"
-        look = to_show(files.read_mapping(pictures) if pictures.is_file() else None)
-        if not parts and not look:
-            return value
-        held_out = self.data.search_valid if recipe.members.images == "search_train" else None
+            before = read_metrics(path)
+        else:
+            images = len(settings.measured(self.data))
+            before = MetricsRecord(data=self.data.name, measured_on=settings.images, test_images=images, uniform=None)
+        names = missing_measures(before.ensemble, settings, asked)
+        showing = to_show(PredictionsRecord.find(self.folder))
+        if not names and not showing:
+            return before
+        held_out = self.data.search_valid if self.recipe.members.images == "search_train" else None
         material = gather(self.data, settings, held_out)
         ensembles = {"ensemble": self.ensemble()}
-        if recipe.evaluation.uniform:
+        if self.recipe.evaluation.uniform:
             ensembles["uniform"] = self.uniform()
-        with self.stage("evaluation", len(ensembles) * units(parts, material) + look) as stage:
-            done = itertools.count(1)
-            if look:
-                files.write_json(pictures, show(ensembles["ensemble"], material))
-                stage.advance(next(done), "predictions to look at")
-            for name, ensemble in ensembles.items() if parts else ():
-                value[name] = measure(
-                    value.get(name) or {}, ensemble, material, parts, lambda unit: stage.advance(next(done), unit)
-                )
-            value = with_others(path, before, value)
-            files.write_json(path, value)
-        return value
+        with self.stage("evaluation", len(ensembles) * units(names, material) + showing) as stage:
+            numbers = itertools.count(1)
+
+            def on_unit(unit: str) -> None:
+                stage.advance(next(numbers), unit)
+
+            if showing:
+                show(ensembles["ensemble"], material).write(self.folder / PredictionsRecord.FILE)
+                on_unit("predictions to look at")
+            entries = {
+                name: measure(getattr(before, name), ensemble, material, names, on_unit)
+                for name, ensemble in ensembles.items()
+                if names
+            }
+            return with_others(path, before, before.replace(**entries)).write(path)
 
     def require(self, name: str, command: str) -> None:
         """Raise where an earlier stage's file is missing."""
@@ -283,7 +277,7 @@ class Run:
             raise NesbsError(f"{self.folder} has no {name} yet: run `{command}` first")
 
     def _trained(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
-        """The members in a folder of the run, loaded where they are there and trained where not."""
+        """The members in a folder of the run, loaded where they have been trained and trained where not."""
         try:
             members = trained_members(
                 self.space,
@@ -295,15 +289,17 @@ class Run:
                 stage=lambda total: self.stage(folder, total),
             )
         except DivergedError as error:
-            way = f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW --set members.learning_rate=…"
-            raise NesbsError(f"{error}; `{way}` trains what was chosen otherwise") from None
+            command = (
+                f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW --set members.learning_rate=…"
+            )
+            raise NesbsError(f"{error}; `{command}` trains what was chosen otherwise") from None
         return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager
     def stage(self, name: str, total: int, *, fresh: bool = False) -> Iterator[Stage]:
         """A stage at work: shown while it runs, with its seconds and memory in the record.
 
-        Its seconds go on from what the record has, unless it begins `fresh`.
+        Its seconds are added to those in the record, unless it begins `fresh`.
         """
         self.progress.start(name, total)
         stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh)

@@ -1,4 +1,4 @@
-"""A stage at work: who hears of it, and its seconds and peak memory in the record."""
+"""A stage at work: its progress, and its seconds and peak memory in the run record."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any
 
 import torch
 
-from nesbs import files
+from nesbs.records.run import RunRecord, StageRecord
 from nesbs.training import Epoch
-
-RECORD = "record.json"
 
 
 class Progress:
-    """Hears how a run gets on; this one keeps quiet. The command line has one that draws bars."""
+    """Is told how a run proceeds; this one ignores it. The command line has one that draws bars."""
 
     def start(self, stage: str, total: int) -> None:
         """A stage of `total` units of work begins."""
@@ -31,78 +29,70 @@ class Progress:
 
 
 class Stage:
-    """Keeps a stage's seconds and peak memory in the record while it runs, and tells the progress."""
+    """Keeps a stage's seconds and peak memory in the record while it runs, and reports progress."""
 
     def __init__(self, folder: Path, name: str, *, device: str, progress: Progress, fresh: bool = False) -> None:
         self._folder = folder
         self._name = name
         self._device = device
         self._progress = progress
-        self._notes: dict[str, Any] = {}
+        self._notes = StageRecord()
         self._epochs: dict[int, int] = {}  # of each member, finished
-        earlier = {} if fresh else read_record(folder).get("stages", {}).get(name, {})
-        # An interrupted stage goes on counting from what its finished epochs took.
-        self._before = float(earlier.get("seconds", 0.0))
-        self._peak_before = int(earlier.get("peak_memory", 0))
+        earlier = StageRecord() if fresh else RunRecord.of(folder).stage(name)
+        # The seconds of an interrupted stage count from what its finished epochs took.
+        self._seconds_before = float(earlier.seconds or 0.0)
+        self._peak_before = earlier.peak_memory or 0
         self._started = time.perf_counter()
         reset_peak_memory()
 
     @property
     def seconds(self) -> float:
-        """Spent on the stage so far, earlier sittings included."""
-        return self._before + time.perf_counter() - self._started
+        """Spent on the stage so far, also before it was resumed."""
+        return self._seconds_before + time.perf_counter() - self._started
 
     def advance(self, done: int, note: str = "") -> None:
-        """So much of the stage is finished."""
+        """Report that so much of the stage is finished."""
         self._progress.advance(done, note)
 
     def share(self, done: int, total: int) -> None:
-        """The same for a stage that learns its amount of work on the way."""
+        """Report progress of a stage that learns its amount of work on the way."""
         if done == 1:
             self._progress.start(self._name, total)
         self.advance(done, "candidates estimated")
 
     def epoch(self, epoch: Epoch) -> None:
-        """An epoch is finished, and with its checkpoint safe."""
+        """Report that an epoch is finished and its checkpoint written."""
         self.write()
         self.advance(epoch.number, f"loss {epoch.loss:.3f}")
 
     def member(self, index: int, members: int) -> Callable[[Epoch], None]:
-        """Hears the epochs of one of several members, which may be trained side by side."""
+        """A callback for the epochs of one of several members, which may be trained side by side."""
 
-        def heard(epoch: Epoch) -> None:
+        def on_epoch(epoch: Epoch) -> None:
             self.write()
             self._epochs[index] = epoch.number
             finished = sum(self._epochs.values())
             self.advance(finished, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
 
-        return heard
+        return on_epoch
 
     def trained(self, index: int, epochs: int) -> None:
-        """A member was trained earlier: its epochs count as done."""
+        """Count the epochs of a member that was trained earlier as done."""
         self._epochs[index] = epochs
 
     def note(self, **values: Any) -> None:
-        """Put facts about the stage into the record, before the stage's own file says that it is done."""
-        self._notes.update(values)
+        """Put facts about the stage, fields of `StageRecord`, into the record before its own file says it is done."""
+        self._notes = self._notes.replace(**values)
         self.write()
 
     def write(self) -> None:
         """Bring the stage's entry in the record up to date."""
-        record = read_record(self._folder)
-        record.setdefault("stages", {})[self._name] = {
-            "seconds": round(self.seconds, 3),
-            "device": device_name(self._device),
-            "peak_memory": max(peak_memory(self._device), self._peak_before),
-            **self._notes,
-        }
-        files.write_json(self._folder / RECORD, record)
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """What is known about a run so far."""
-    path = folder / RECORD
-    return files.read_mapping(path) if path.is_file() else {}
+        entry = self._notes.replace(
+            seconds=round(self.seconds, 3),
+            device=device_name(self._device),
+            peak_memory=max(peak_memory(self._device), self._peak_before),
+        )
+        RunRecord.of(self._folder).with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
 
 
 def device_name(device: str) -> str:
@@ -111,7 +101,7 @@ def device_name(device: str) -> str:
 
 
 def reset_peak_memory() -> None:
-    """Start counting peak memory anew, where the system lets us."""
+    """Start counting peak memory anew, where the system allows it."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with contextlib.suppress(OSError):

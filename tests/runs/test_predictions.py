@@ -10,7 +10,21 @@ import torch
 from PIL import Image
 
 from nesbs.data.split import make_split
-from nesbs.evaluation import disagreed, prediction_map, to_show
+from nesbs.records import PredictionsRecord
+from nesbs.runs import predictions
+
+
+def disagreed(*arguments):
+    return [entry.to_json() for entry in predictions.disagreed(*arguments)]
+
+
+def prediction_map(*arguments):
+    found = predictions.prediction_map(*arguments)
+    return found and found.to_json()
+
+
+def to_show(earlier):
+    return predictions.to_show(earlier if earlier is None else PredictionsRecord.from_json(earlier))
 
 
 def images(count, side=6):

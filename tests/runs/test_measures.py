@@ -14,19 +14,16 @@ from nesbs.data import Split
 from nesbs.ensemble import Ensemble, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import (
-    PARTS,
     EvaluationSettings,
     brought_to,
     calibrate,
     corrupt,
     evaluate,
     fit_temperature,
-    gather,
     load_human,
-    measure,
-    to_make,
-    units,
 )
+from nesbs.records.metrics import EnsembleMetrics
+from nesbs.runs.measures import MEASURES, gather, measure, missing_measures, units
 from nesbs.spaces import toy_edges
 
 
@@ -37,7 +34,7 @@ def ensemble(noise):
 
 
 def made(ensemble, data, parts, held_out=None, **settings):
-    return measure({}, ensemble, gather(data, EvaluationSettings.of(settings), held_out), parts)
+    return measure(None, ensemble, gather(data, EvaluationSettings.of(settings), held_out), parts).to_json()
 
 
 def saved(path, **arrays):
@@ -296,6 +293,10 @@ def test_grey_images_have_no_saturation(noise):
 
 def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     settings = EvaluationSettings(corruptions=("fog",), unseen="fashion-mini")
+
+    def to_make(entry, *asked):
+        return missing_measures(EnsembleMetrics.from_json(entry), *asked)
+
     assert to_make({}, settings) == ("scores", "temperature", "intervals", "unseen", "corruptions")
     made = {"error": 0.5, "temperature": {"reliability": {}}, "intervals": {}, "unseen": {}}
     assert to_make(made, settings) == ("corruptions",)
@@ -304,12 +305,13 @@ def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     assert to_make({"error": 0.5, "temperature": {"images": 9}}, EvaluationSettings()) == ("temperature", "intervals")
     heard = []
     parts, material = ("scores", "corruptions"), gather(noise, settings)
-    entry = measure({}, ensemble, material, parts, heard.append)
+    first = measure(None, ensemble, material, parts, heard.append)
+    entry = first.to_json()
     assert heard == ["scores", *(f"fog, severity {severity}" for severity in range(1, 6))]
     assert units(parts, material) == 6
-    later = measure(entry, ensemble, gather(noise, settings), ("unseen",))
+    later = measure(first, ensemble, gather(noise, settings), ("unseen",)).to_json()
     assert {key: later[key] for key in entry} == entry
-    assert [key for key in later if key in PARTS] == ["unseen", "corruptions"]
+    assert [key for key in later if key in MEASURES] == ["unseen", "corruptions"]
 
 
 @pytest.mark.gpu

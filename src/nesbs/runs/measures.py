@@ -1,0 +1,251 @@
+"""Everything that `nesbs evaluate` measures of an ensemble, measure by measure: an entry of `metrics.json`.
+
+`scores` come first, `temperature` and `intervals` with them; `human`, `unseen` and `corruptions` where settings ask for
+them. Each can be made later and on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from nesbs import metrics, rng
+from nesbs.data import Dataset, Split, load_dataset
+from nesbs.ensemble import Ensemble
+from nesbs.errors import NesbsError
+from nesbs.evaluation import (
+    EvaluationSettings,
+    agreement,
+    brought_to,
+    calibrate,
+    corrupt,
+    cross_calibrate,
+    detection,
+    load_human,
+    score_logits,
+)
+from nesbs.evaluation import intervals as bootstrap_intervals
+from nesbs.evaluation.calibration import scaled
+from nesbs.evaluation.corruptions import usable
+from nesbs.evaluation.human import about_people
+from nesbs.evaluation.scores import predictions
+from nesbs.evaluation.unseen import certainties
+from nesbs.records.base import Record
+from nesbs.records.metrics import (
+    Corruptions,
+    EnsembleMetrics,
+    Human,
+    Intervals,
+    Reliability,
+    ReliabilityBins,
+    Temperature,
+    Unseen,
+)
+from nesbs.spaces import sizes_of
+
+ALWAYS = ("temperature", "intervals")
+ON_REQUEST = ("human", "unseen", "corruptions")  # a setting of the same name asks for them
+
+OnUnit = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What measuring needs beside an ensemble; `held_out` are training images that members did not learn from."""
+
+    split: Split
+    settings: EvaluationSettings
+    held_out: Split | None = None
+    human: Tensor | None = None
+    unseen: Dataset | None = None
+
+
+def gather(data: Dataset, settings: EvaluationSettings, held_out: Split | None = None) -> Material:
+    """Load what the settings ask for; raises where it does not go with the data set."""
+    split = settings.measured(data)
+    if settings.images == "search_valid":
+        held_out = None  # what is held out is measured, and nothing else is left to fit a temperature on
+    human = None if settings.human is None else load_human(settings.human, split)
+    names = settings.corruption_names
+    if names and not usable(names, split.channels)[0]:
+        raise NesbsError(
+            f"evaluation.corruptions: {', '.join(names)} needs colour images, those of {data.name} are grey"
+        )
+    unseen = None
+    if settings.unseen is not None:
+        try:
+            unseen = load_dataset(settings.unseen, root=settings.unseen_root)
+        except NesbsError as error:
+            message = str(error).replace("data.root", "evaluation.unseen_root (--unseen-root)")
+            raise NesbsError(f"evaluation.unseen: {message}") from None
+    return Material(split, settings, held_out, human, unseen)
+
+
+def missing_measures(
+    entry: EnsembleMetrics | None, settings: EvaluationSettings, asked: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The measures an entry of `metrics.json` still lacks, and those that are `asked` for anew.
+
+    >>> missing_measures(None, EvaluationSettings())
+    ('scores', 'temperature', 'intervals')
+    >>> missing_measures(EnsembleMetrics(error=0.1, temperature=None), EvaluationSettings(corruptions="all"))
+    ('intervals', 'corruptions')
+    """
+    there = set() if entry is None else set(entry.model_fields_set)
+    first = () if there else ("scores",)
+    if entry is not None and entry.temperature is not None and entry.temperature.reliability is None:
+        there.discard("temperature")  # made before there were reliability diagrams
+    lacking = [name for name in ALWAYS if name not in there]
+    wanted = [name for name in ON_REQUEST if getattr(settings, name) is not None]
+    return (*first, *lacking, *(name for name in wanted if name in asked or name not in there))
+
+
+def units(names: Sequence[str], material: Material) -> int:
+    """How many units of work the measures are, for one ensemble."""
+    corruptions, _ = usable(material.settings.corruption_names, material.split.channels)
+    each = len(corruptions) * len(material.settings.severities)
+    return sum(each if name == "corruptions" else 1 for name in names)
+
+
+def measure(
+    entry: EnsembleMetrics | None,
+    ensemble: Ensemble,
+    material: Material,
+    names: Sequence[str],
+    on_unit: OnUnit = lambda unit: None,
+) -> EnsembleMetrics:
+    """An entry of `metrics.json` with these measures made, the others as they were; `on_unit` is told of progress."""
+    split, settings = material.split, material.settings
+    logits, combined = predictions(ensemble, split, batch_size=settings.batch_size)
+    if "scores" in names:
+        entry = EnsembleMetrics(
+            **score_logits(logits, combined, split.labels, bins=settings.bins).to_json(),
+            architectures=[str(architecture) for architecture in ensemble.architectures],
+            **sizes_of(ensemble.members, (split.channels, *split.size)),  # type: ignore[arg-type]
+        )
+        on_unit("scores")
+    networks = _networks(logits, combined)
+    made: dict[str, Record | None] = {}
+    for name, make in MEASURES.items():
+        if name in names:
+            made[name] = make(ensemble, material, networks, on_unit)
+            if name != "corruptions":  # which tells of each of its units
+                on_unit(name)
+    return (entry or EnsembleMetrics()).replace(**made)
+
+
+def _temperature(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Temperature | None:
+    labels, bins, held_out = material.split.labels, material.settings.bins, material.held_out
+    if held_out is not None:
+        predicted = _networks(*predictions(ensemble, held_out, batch_size=material.settings.batch_size))
+        rows = [
+            calibrate(held, held_out.labels, own, labels, bins=bins) for held, own in zip(predicted, test, strict=True)
+        ]
+    elif len(labels) < 2:
+        return None  # nothing to fit on that is not what is measured
+    else:
+        rows = [cross_calibrate(own, labels, bins=bins) for own in test]
+    after = scaled(test[0], labels, rows[0].temperatures)
+    return Temperature(
+        fitted_on="test halves" if held_out is None else "search_valid",
+        images=len(labels if held_out is None else held_out),
+        **_shared([row.to_json() for row in rows]),
+        reliability=Reliability(before=reliability(test[0], labels, bins), after=reliability(after, labels, bins)),
+    )
+
+
+def reliability(log_probs: Tensor, labels: Tensor, bins: int) -> ReliabilityBins:
+    """A reliability diagram: number of images, mean confidence and accuracy of every bin.
+
+    >>> reliability(torch.tensor([[0.8, 0.2]] * 2).log(), torch.tensor([0, 1]), 2)
+    ReliabilityBins(images=(0, 2), confidence=(None, 0.8), accuracy=(None, 0.5))
+    """
+    count, *means = metrics.reliability(log_probs, labels, bins)
+    confidence, accuracy = (
+        [None if images == 0 else round(float(value), 6) for images, value in zip(count, column, strict=True)]
+        for column in means
+    )
+    return ReliabilityBins(images=[int(images) for images in count], confidence=confidence, accuracy=accuracy)
+
+
+def _intervals(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Intervals:
+    return Intervals(**bootstrap_intervals(test, material.split.labels))
+
+
+def _human(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Human:
+    assert material.human is not None
+    assert material.settings.human is not None
+    people = about_people(material.human, material.split.labels)
+    return Human(file=Path(material.settings.human).name, people=people, **_shared(agreement(test, material.human)))
+
+
+def _unseen(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Unseen:
+    assert material.unseen is not None
+    split = brought_to(material.unseen.test, material.split)
+    other = _networks(*predictions(ensemble, split, batch_size=material.settings.batch_size))
+    rows = [
+        detection(*(certainties(networks[index], networks[1:] if index == 0 else None) for networks in (test, other)))
+        for index in range(len(test))
+    ]
+    return Unseen(data=material.unseen.name, images=len(split), seen_images=test.shape[1], **_shared(rows))
+
+
+def _corruptions(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Corruptions:
+    """The corrupted images are the same for every run: their noise has a seed of its own."""
+    split, settings = material.split, material.settings
+    names, skipped = usable(settings.corruption_names, split.channels)
+    tables: list[dict[str, dict[str, list[float]]]] = [{} for _ in range(len(test))]
+    for name in names:
+        for severity in settings.severities:
+            random = rng.generator(0, "corruption", name, device=split.device)
+
+            def change(
+                images: Tensor, name: str = name, severity: int = severity, random: Generator = random
+            ) -> Tensor:
+                return corrupt(images, name, severity, generator=random)
+
+            predicted = _networks(*predictions(ensemble, split, batch_size=settings.batch_size, change=change))
+            measured = {
+                "error": metrics.error(predicted, split.labels),
+                "nll": metrics.nll(predicted, split.labels),
+                "ece": metrics.ece(predicted, split.labels, settings.bins),
+            }
+            on_unit(f"{name}, severity {severity}")
+            for index, table in enumerate(tables):
+                for measure_, values in measured.items():
+                    table.setdefault(name, {}).setdefault(measure_, []).append(float(values[index]))
+    rows = [{"by_corruption": table, **_means(list(table.values()))} for table in tables]
+    return Corruptions(severities=settings.severities, skipped=skipped, **_shared(rows))
+
+
+def _means(rows: list[dict[str, list[float]]]) -> dict[str, Any]:
+    """Means over corruptions, for each severity and over all of them."""
+    by_severity = {
+        name: [sum(values) / len(values) for values in zip(*(row[name] for row in rows), strict=True)]
+        for name in rows[0]
+    }
+    return {"by_severity": by_severity, "mean": {name: sum(v) / len(v) for name, v in by_severity.items()}}
+
+
+def _networks(logits: Tensor, combined: Tensor) -> Tensor:
+    """Log-probabilities of the ensemble and then of its members, (1 + members, images, classes)."""
+    return torch.cat([combined[None], logits.log_softmax(-1)])
+
+
+def _shared(rows: list[Any]) -> dict[str, Any]:
+    """Rows of the ensemble and then of its members, under their names."""
+    return {"ensemble": rows[0], "members": rows[1:]}
+
+
+MEASURES: dict[str, Callable[[Ensemble, Material, Tensor, OnUnit], Record | None]] = {
+    "temperature": _temperature,
+    "intervals": _intervals,
+    "human": _human,
+    "unseen": _unseen,
+    "corruptions": _corruptions,
+}
