@@ -102,6 +102,11 @@ def check_space(space):
     test_contract.test_members_and_supernet_give_logits_at_every_legal_size(make, random)
     test_contract.test_one_path_equals_the_mixture_with_its_gates(make, random)
     test_contract.test_many_paths_at_once_are_the_paths_one_by_one(make, False, random)
+    for name in ("pools", "chain"):
+        asked = f"--set space.name={name} --set rivals.judge=supernet --set rivals.pool=4 --methods nes-rs"
+        run_command(f"nesbs run demo --out runs/{name}-run --set space.name={name}", {})
+        run_command(f"nesbs compare demo --out runs/{name}-compare {asked}", {})
+        run_command(f"nesbs curves demo --out runs/{name}-curves {asked} --budgets 2,4", {})
 
 
 def check_sampler(space):
