@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from nesbs.attacks import AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, held_still
+from nesbs.attacks import AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, frozen
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 
@@ -309,12 +309,12 @@ def test_a_network_that_does_not_look_cannot_be_attacked():
         assert torch.equal(attack.perturb(blind, images, labels), images)
 
 
-def test_a_network_is_held_still_and_let_go():
+def test_a_network_is_frozen_and_let_go():
     network = small_network()
     network[1].eval()
     network[0].weight.requires_grad_(False)
     statistics = network[1].running_mean.clone()
-    with held_still(network):
+    with frozen(network):
         assert not any(module.training for module in network.modules())
         Fgsm().perturb(network, torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.long))
         assert not any(parameter.requires_grad for parameter in network.parameters())

@@ -43,7 +43,7 @@ def test_a_cell_of_one_operation_gives_its_states_and_gradients(op, reduces, par
     high = 4 if "pool" in op else 2  # pools of a small image are nearly constant: BatchNorm magnifies their rounding
     shape = (1, 2, high * stride, 4 * stride, 32 if reduces else 16)
     inputs = [torch.randn(shape, device=device, requires_grad=True) for _ in range(2)]
-    out = FusedPairCell.apply(*inputs, row, plan, fused._tables[position], 4, partial, stride)
+    out = FusedPairCell.apply(*inputs, row, plan, fused._tables[position], partial, stride)
     nodes = tuple(tuple((op, source) for source in pair) for pair in SOURCES)
     states = cell.path([x[0].permute(0, 3, 1, 2) for x in inputs], nodes)[2:]
     plain = torch.cat(states, 1).permute(0, 2, 3, 1)[None]

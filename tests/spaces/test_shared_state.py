@@ -3,7 +3,7 @@
 import torch
 
 from nesbs.spaces import nasbench201
-from nesbs.spaces.shared_state import SharedState, combine, each
+from nesbs.spaces.shared_state import SharedState, each, join_states
 
 SPACE = nasbench201()
 
@@ -51,10 +51,10 @@ def test_combinations_are_joined_once_and_found_again():
         arriving(("a", 1), ("b", 0)),
         arriving(("a", 0), ("b", 0)),
     ]
-    joined, rows = combine(parts, join)
+    joined, rows = join_states(parts, join)
     assert [None if row is None else joined[row].item() for row in rows] == [11.0, 2.0, None, 12.0, 11.0]
     assert sorted(joins) == [1, 2]
-    assert combine([[], []], join) == (None, (None, None))
+    assert join_states([[], []], join) == (None, (None, None))
 
 
 def test_a_state_is_given_back_in_the_architectures_order():

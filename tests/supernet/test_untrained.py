@@ -68,7 +68,7 @@ def test_what_nothing_passes_through_makes_no_difference(mini):
     untrained = Untrained(space, mini.search_train, cells=1, channels=4)
     scores = untrained.scores([space.parse(text) for text in behind_none])
     assert len(set(scores.tolist())) == 1
-    assert len(untrained._known) == 1  # looked at once
+    assert len(untrained._cache) == 1  # looked at once
 
 
 def test_it_depends_on_the_seed_and_on_the_depth(mini):

@@ -5,10 +5,10 @@ from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.defence import (
     ATTACKS,
     Attack,
+    AttackedBatch,
     Clean,
     Defence,
     Round,
-    Seen,
     attack_round,
     attack_then_defend,
     clean_accuracy,
@@ -16,7 +16,7 @@ from nesbs.attacks.defence import (
     sources,
 )
 from nesbs.attacks.fgsm import Fgsm
-from nesbs.attacks.gradient import held_still, loss_gradient
+from nesbs.attacks.gradient import frozen, loss_gradient
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
 from nesbs.attacks.pictures import Album
@@ -29,6 +29,7 @@ __all__ = [
     "Album",
     "Attack",
     "AttackSettings",
+    "AttackedBatch",
     "AutoAttack",
     "CarliniWagner",
     "Check",
@@ -38,13 +39,12 @@ __all__ = [
     "Noise",
     "Pgd",
     "Round",
-    "Seen",
     "attack_round",
     "attack_then_defend",
     "autoattack_library",
     "clean_accuracy",
+    "frozen",
     "get_attack",
-    "held_still",
     "loss_gradient",
     "sanity_attacks",
     "sanity_checks",

@@ -25,8 +25,8 @@ class CarliniWagner(Settings):
     >>> def model(images):  # class 0 where the pixel is brighter than a half
     ...     pixel = images[:, 0, 0]
     ...     return torch.cat([8 * pixel - 4, 0 * pixel], 1)
-    >>> found = CarliniWagner().perturb(model, torch.tensor([[[[0.52]]], [[[0.9]]]]), torch.tensor([0, 0]))
-    >>> bool(0.49 < found[0] < 0.5), found[1].item() == torch.tensor(0.9).item()  # the second was too far away
+    >>> nearest = CarliniWagner().perturb(model, torch.tensor([[[[0.52]]], [[[0.9]]]]), torch.tensor([0, 0]))
+    >>> bool(0.49 < nearest[0] < 0.5), nearest[1].item() == torch.tensor(0.9).item()  # the second was too far away
     (True, True)
     """
 
@@ -63,12 +63,12 @@ class CarliniWagner(Settings):
         succeeded = torch.zeros_like(wrong)
         c = low if self.rule == "grow" else (low + high) / 2
         for _ in range(self.search_steps):
-            found, near, length = self._descend(model, images, labels, start, c)
-            closer = found & (length < shortest)
+            success, near, length = self._descend(model, images, labels, start, c)
+            closer = success & (length < shortest)
             best = torch.where(closer[:, None, None, None], near, best)
             shortest = torch.where(closer, length, shortest)
-            low, high = torch.where(found, low, c), torch.where(found, c, high)
-            succeeded |= found
+            low, high = torch.where(success, low, c), torch.where(success, c, high)
+            succeeded |= success
             c = (low + high) / 2
             if self.rule == "grow":
                 c = torch.where(succeeded, c, (10 * low).clamp_max(self.c_high))

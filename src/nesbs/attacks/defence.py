@@ -18,7 +18,7 @@ from nesbs.attacks.autoattack import AutoAttack
 from nesbs.attacks.captured import CapturedModel
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.fgsm import Fgsm
-from nesbs.attacks.gradient import Model, held_still
+from nesbs.attacks.gradient import Model, frozen
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
 from nesbs.data import Dataset, Split
@@ -45,7 +45,7 @@ ATTACKS: dict[str, type[Fgsm] | type[Pgd] | type[CarliniWagner] | type[AutoAttac
 
 
 @dataclass(frozen=True)
-class Seen:
+class AttackedBatch:
     """A batch of one round: images before and after, (batch, channels, height, width), and answers, (batch,)."""
 
     images: Tensor
@@ -188,7 +188,7 @@ def sources(ensemble: Ensemble) -> list[int | None]:
 
 def clean_accuracy(ensemble: Ensemble, split: Split, *, batch_size: int = 250) -> Clean:
     """Accuracies on the images as they are."""
-    with held_still(ensemble):
+    with frozen(ensemble):
         logits = ensemble.predict(split, batch_size=batch_size)
     right = logits.argmax(-1) == split.labels
     whole = ensemble.combined(logits).argmax(-1) == split.labels
@@ -203,7 +203,7 @@ def attack_round(
     *,
     seed: int = 0,
     batch_size: int = 250,
-    on_batch: Callable[[Seen], None] | None = None,
+    on_batch: Callable[[AttackedBatch], None] | None = None,
 ) -> Round:
     """Attack one member, or the ensemble's own answer where `source` is None, and measure everybody."""
 
@@ -218,7 +218,7 @@ def attack_round(
     whole = source is None or len(ensemble.members) == 1  # whether the ensemble is what was attacked
     right: list[Tensor] = []  # of each batch (attacked before, attacked after, ensemble, each member; batch)
     sizes: list[Tensor] = []  # of each batch (L2, L∞; batch)
-    with held_still(ensemble):
+    with frozen(ensemble):
         for number, index in enumerate(torch.arange(len(split), device=split.device).split(batch_size)):
             images, labels = split.pixels(index), split.labels[index]
             random = rng.generator(seed, "attack", attack.name, str(source), number, device=split.device)
@@ -232,17 +232,17 @@ def attack_round(
             change = (perturbed - images).flatten(1)
             sizes.append(torch.stack([change.norm(dim=1), change.abs().amax(1)]))
             if on_batch is not None:
-                on_batch(Seen(images, perturbed, labels, before, after, combined))
+                on_batch(AttackedBatch(images, perturbed, labels, before, after, combined))
     before, after, combined, *members = torch.cat(right, 1)
     l2, linf = torch.cat(sizes, 1)
-    stands, broken = before & after, before & ~after
+    unbroken, broken = before & after, before & ~after
     if source is not None:
-        members[source] = stands
+        members[source] = unbroken
     return Round(
         source=source,
-        attack=_share(stands),
-        defence=_share(stands if whole else combined),
-        members=tuple(map(_share, [stands] if len(members) == 1 else members)),
+        attack=_share(unbroken),
+        defence=_share(unbroken if whole else combined),
+        members=tuple(map(_share, [unbroken] if len(members) == 1 else members)),
         success=int(broken.sum()) / int(before.sum()) if bool(before.any()) else None,
         l2=float(l2[broken].double().quantile(0.5)) if bool(broken.any()) else None,
         linf=float(linf.max()),

@@ -1,4 +1,4 @@
-"""Forward and backward in one place: gradients with respect to images, and networks held still meanwhile."""
+"""Forward and backward in one place: gradients with respect to images, and networks frozen meanwhile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loss_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def held_still(network: nn.Module) -> Iterator[None]:
+def frozen(network: nn.Module) -> Iterator[None]:
     """Evaluation mode, so that BatchNorm keeps its statistics, and no gradient for any parameter; undone at the end."""
     modes = [(module, module.training) for module in network.modules()]
     wanted = [(parameter, parameter.requires_grad) for parameter in network.parameters()]

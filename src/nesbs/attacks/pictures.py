@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 from torch import Tensor
 
-from nesbs.attacks.defence import Seen
+from nesbs.attacks.defence import AttackedBatch
 
 
 class Album:
@@ -20,8 +20,8 @@ class Album:
         self._wanted = wanted
         self._names = class_names
 
-    def see(self, batch: Seen) -> None:
-        """Look through a batch for images that were right before and are wrong now."""
+    def add(self, batch: AttackedBatch) -> None:
+        """Add pictures of images that were right before the attack and are wrong after it, up to the number wanted."""
         for place in ((batch.before == batch.labels) & (batch.after != batch.labels)).nonzero()[:, 0].tolist():
             if len(self.pictures) == self._wanted:
                 return

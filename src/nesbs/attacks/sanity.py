@@ -46,31 +46,31 @@ def sanity_attacks(pgd: Pgd) -> dict[str, Fgsm | Pgd | Noise]:
     }
 
 
-def sanity_checks(clean: float, found: Mapping[str, float]) -> list[Check]:
+def sanity_checks(clean: float, accuracies: Mapping[str, float]) -> list[Check]:
     """The four checks from the accuracy on clean images and under each attack of `sanity_attacks`.
 
-    >>> found = {"noise": 0.9, "FGSM": 0.5, "PGD-10": 0.4, "PGD-40": 0.3, "PGD-80": 0.3, "PGD at ε = 0.5": 0.0}
-    >>> [check.passed for check in sanity_checks(0.9, found)]
+    >>> accuracies = {"noise": 0.9, "FGSM": 0.5, "PGD-10": 0.4, "PGD-40": 0.3, "PGD-80": 0.3, "PGD at ε = 0.5": 0.0}
+    >>> [check.passed for check in sanity_checks(0.9, accuracies)]
     [True, True, True, True]
-    >>> masked = {**dict.fromkeys(found, 0.9), "noise": 0.8}  # gradients lead nowhere
+    >>> masked = {**dict.fromkeys(accuracies, 0.9), "noise": 0.8}  # gradients lead nowhere
     >>> [check.passed for check in sanity_checks(0.9, masked)]
     [False, True, True, False]
     """
-    noise, fgsm, *many, large = found
+    noise, fgsm, *many, large = accuracies
     asked = many[-2] if len(many) > 1 else many[0]
-    falling = all(found[later] <= found[earlier] + SLACK for earlier, later in itertools.pairwise(many))
+    falling = all(accuracies[later] <= accuracies[earlier] + SLACK for earlier, later in itertools.pairwise(many))
     nothing_to_break = clean == 0
 
     def check(question: str, names: list[str], passed: bool) -> Check:
-        return Check(question, {"clean": clean, **{name: found[name] for name in names}}, passed)
+        return Check(question, {"clean": clean, **{name: accuracies[name] for name in names}}, passed)
 
     return [
-        check("Does the accuracy fall to zero as ε grows?", [asked, large], found[large] <= SLACK),
-        check("Is PGD at least as strong as FGSM?", [fgsm, asked], found[asked] <= found[fgsm] + SLACK),
+        check("Does the accuracy fall to zero as ε grows?", [asked, large], accuracies[large] <= SLACK),
+        check("Is PGD at least as strong as FGSM?", [fgsm, asked], accuracies[asked] <= accuracies[fgsm] + SLACK),
         check("Are more steps not weaker?", many, falling),
         check(
             "Is a random change of the same size weaker (gradients are not masked)?",
             [noise, fgsm, asked],
-            nothing_to_break or min(found[fgsm], found[asked]) < found[noise],
+            nothing_to_break or min(accuracies[fgsm], accuracies[asked]) < accuracies[noise],
         ),
     ]

@@ -28,14 +28,14 @@ def chunk_of(channels: int) -> int:
 
 
 def every(batches: int, device: torch.device) -> Tensor:
-    """Codes (batches, 1) that say: normalise. Made once, unless a recording is under way, whose memory is its own."""
+    """Codes (batches, 1) that say: normalise. Cached, unless a graph is being captured, whose memory is its own."""
     key = (batches, device)
     if key in _EVERY:
         return _EVERY[key]
-    made = torch.full((batches, 1), programs.CONV1, dtype=torch.int32, device=device)
+    codes = torch.full((batches, 1), programs.CONV1, dtype=torch.int32, device=device)
     if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-        _EVERY[key] = made
-    return made
+        _EVERY[key] = codes
+    return codes
 
 
 class Shape:
@@ -148,19 +148,9 @@ class FusedBatchNorm(torch.autograd.Function):
         size = {"C": channels, "BLOCK": block}
         programs.moments[splits, batches](rows, sums, splits, pixels, **size)
         programs.finish[1, batches](
-            sums,
-            statistics,
-            codes,
-            splits,
-            pixels,
-            0,
-            1,
-            EPS,
-            EDGES=1,
-            C=channels,
-            FORWARD=True,
-            CHUNK=chunk_of(channels),
-        )
+            sums, statistics, codes, splits, pixels, 0, 1, EPS,
+            EDGES=1, C=channels, FORWARD=True, CHUNK=chunk_of(channels),
+        )  # fmt: skip
         programs.assemble[blocks, batches](
             rows, 0, out, rows, statistics, codes, pixels, 1, EDGES=1, HEIGHT=1, WIDTH=1, **size
         )

@@ -31,12 +31,11 @@ class FusedPairCell(torch.autograd.Function):
         weights: Tensor,
         plan: Tensor,
         table: Tensor,
-        nodes: int,
         parts: int,
         stride: int,
     ) -> Tensor:
         """Run the cell."""
-        paths, (batch, height, width, wide) = len(plan), first.shape[1:]
+        paths, nodes, (batch, height, width, wide) = len(plan), plan.shape[1] // 2, first.shape[1:]
         high, across, channels = height // stride, width // stride, wide // parts
         own, pixels = batch * height * width, batch * high * across
         inputs = 2 * paths * own * wide
@@ -46,7 +45,7 @@ class FusedPairCell(torch.autograd.Function):
         states[1] = second
         raw1, raw2 = first.new_empty(2, 2 * nodes, paths, pixels, channels)
         picks = torch.empty(2 * nodes, paths, pixels, channels, dtype=torch.int8, device=arena.device)
-        kept = torch.empty(2, 2 * nodes, paths, 2, channels, device=arena.device)
+        moments = torch.empty(2, 2 * nodes, paths, 2, channels, device=arena.device)
         blocks = -(-pixels // BLOCK)
         splits = splits_of(blocks, 512)
         sums = torch.empty(2 * nodes, paths, splits, 2, channels, device=arena.device)
@@ -58,14 +57,14 @@ class FusedPairCell(torch.autograd.Function):
             programs.first[splits, 2, paths](
                 arena, plan, table, weights, raw1, picks, sums, splits, own, pixels, node, **products, **sizes
             )
-            programs.finish[2, paths](sums, kept[0], plan, splits, pixels, node, 1, EPS, FORWARD=True, **ends)
+            programs.finish[2, paths](sums, moments[0], plan, splits, pixels, node, 1, EPS, FORWARD=True, **ends)
             programs.second[splits, 2, paths](
-                raw1, kept[0], plan, table, weights, raw2, sums, splits, pixels, node, **products, **image
+                raw1, moments[0], plan, table, weights, raw2, sums, splits, pixels, node, **products, **image
             )
-            programs.finish[2, paths](sums, kept[1], plan, splits, pixels, node, 2, EPS, FORWARD=True, **ends)
-            programs.deliver[blocks, paths](arena, plan, raw1, kept[0], raw2, kept[1], own, pixels, node, **sizes)
-        ctx.save_for_backward(arena, weights, plan, table, raw1, raw2, picks, kept)
-        ctx.given, ctx.shape = (len(first), len(second)), first.shape[1:]
+            programs.finish[2, paths](sums, moments[1], plan, splits, pixels, node, 2, EPS, FORWARD=True, **ends)
+            programs.deliver[blocks, paths](arena, plan, raw1, moments[0], raw2, moments[1], own, pixels, node, **sizes)
+        ctx.save_for_backward(arena, weights, plan, table, raw1, raw2, picks, moments)
+        ctx.input_paths, ctx.shape = (len(first), len(second)), first.shape[1:]
         ctx.own, ctx.pixels, ctx.nodes = own, pixels, nodes
         ctx.image, ctx.sizes, ctx.ends = image, sizes, ends
         return arena[inputs:].view(paths, batch, high, across, nodes * wide)
@@ -73,34 +72,34 @@ class FusedPairCell(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients by both inputs and the weights."""
-        arena, weights, plan, table, raw1, raw2, picks, kept = ctx.saved_tensors
+        arena, weights, plan, table, raw1, raw2, picks, moments = ctx.saved_tensors
         own, pixels, nodes = ctx.own, ctx.pixels, ctx.nodes
         paths, channels = len(plan), ctx.image["C"]
         inputs = 2 * paths * own * ctx.shape[-1]
         gradients = torch.empty_like(arena)
         gradients[inputs:].view(gradient.shape).copy_(gradient)
         inner, middle = torch.empty_like(raw1), torch.empty_like(raw1)
-        means = torch.empty_like(kept[0])
+        means = torch.empty_like(moments[0])
         blocks = -(-pixels // BLOCK)
         splits = splits_of(blocks, 256)
         sums = torch.empty(2 * nodes, paths, splits, 2, channels, device=arena.device)
         length = 2 * (25 + channels) * channels
-        found = torch.empty(splits, 2 * nodes * paths, length, device=arena.device)
+        partial_sums = torch.empty(splits, 2 * nodes * paths, length, device=arena.device)
         products = {"WIDE": max(16, channels), "PRECISION": precision()}
         flat = {key: ctx.sizes[key] for key in ("STRIDE", "NODES", "C", "PARTS", "BLOCK")}
         for node in reversed(range(nodes)):
-            for unit, raw, statistics in ((2, raw2, kept[1]), (1, raw1, kept[0])):
+            for unit, raw, statistics in ((2, raw2, moments[1]), (1, raw1, moments[0])):
                 programs.slopes[splits, 2, paths](
                     gradients, middle, plan, raw, statistics, sums, splits, own, pixels, node, unit, **flat
                 )
                 programs.finish[2, paths](sums, means, plan, splits, pixels, node, unit, EPS, FORWARD=False, **ctx.ends)
                 programs.back[splits, 2, paths](
-                    arena, gradients, middle, plan, table, weights, raw1, kept[0], raw, statistics, means, inner, found,
-                    splits, own, pixels, node, unit, length, TAPS=32, **products, **ctx.sizes,
+                    arena, gradients, middle, plan, table, weights, raw1, moments[0], raw, statistics, means, inner,
+                    partial_sums, splits, own, pixels, node, unit, length, TAPS=32, **products, **ctx.sizes,
                 )  # fmt: skip
                 if unit == 2:
                     programs.between[blocks, 2, paths](
-                        raw1, kept[0], inner, plan, table, weights, middle, pixels, node, **ctx.image
+                        raw1, moments[0], inner, plan, table, weights, middle, pixels, node, **ctx.image
                     )
             for state in [node + 1] if node > 0 else [1, 0]:
                 mine = own if state < 2 else pixels
@@ -109,11 +108,11 @@ class FusedPairCell(torch.autograd.Function):
                 )
         row = torch.zeros_like(weights)
         programs.scatter[-(-length // 128), 2 * nodes * paths](
-            found, plan, table, row, splits, length,
+            partial_sums, plan, table, row, splits, length,
             STRIDE=ctx.sizes["STRIDE"], NODES=nodes, C=channels, CHUNK=32, BLOCK=128,
         )  # fmt: skip
         both = gradients[:inputs].view(2, paths, *ctx.shape)
         by_first, by_second = (
-            one.sum(0, keepdim=True) if given < paths else one for one, given in zip(both, ctx.given, strict=True)
+            one.sum(0, keepdim=True) if count < paths else one for one, count in zip(both, ctx.input_paths, strict=True)
         )
-        return by_first, by_second, row, None, None, None, None, None
+        return by_first, by_second, row, None, None, None, None

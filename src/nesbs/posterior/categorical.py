@@ -105,7 +105,7 @@ class Posterior:
         best_value, best = log_p.max(-1)
         picks = best.tolist()
         for root, variable in enumerate(self.space.variables):
-            if variable.given is None:
+            if variable.condition is None:
                 # The best pair is the one whose own probability times its operations' best is largest.
                 totals = [
                     log_p[root, choice] + best_value[self.space.children(root, choice)].sum()

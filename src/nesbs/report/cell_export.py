@@ -64,7 +64,7 @@ def cells_as_text(space: Space, architecture: Architecture) -> str:
     inputs = ["input"] if space.inputs == 1 else ["cell k-2", "cell k-1"]
     texts = []
     for kind, cell, leaving in zip(
-        space.kinds_of(architecture), architecture.cells, space.leaving(architecture), strict=True
+        space.kinds_of(architecture), architecture.cells, space.output_states(architecture), strict=True
     ):
         numbers = range(space.inputs, space.inputs + len(cell))
         names = inputs + [f"node {number}" for number in numbers]

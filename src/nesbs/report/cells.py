@@ -60,7 +60,7 @@ def draw(space: Space, architecture: Architecture, name: str) -> list[tuple[str,
 def graphs(space: Space, architecture: Architecture, name: str) -> list[tuple[str, ET.Element]]:
     """What `draw` draws, as elements: (kind, `svg` element)."""
     drawn = []
-    kinds, outputs = space.kinds_of(architecture), space.leaving(architecture)
+    kinds, outputs = space.kinds_of(architecture), space.output_states(architecture)
     for kind, cell, alive, out in zip(kinds, architecture.cells, space.live(architecture), outputs, strict=True):
         text = ", ".join(
             f"{source}→{target} {op}" for target, node in enumerate(cell, start=space.inputs) for op, source in node

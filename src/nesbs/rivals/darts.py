@@ -124,7 +124,7 @@ def derive(posterior: Posterior) -> Architecture:
 
 def _roots(space: Space) -> list[int]:
     """The variables that choose a node's inputs."""
-    return [root for root, variable in enumerate(space.variables) if not variable.given and space.children(root, 0)]
+    return [root for root, variable in enumerate(space.variables) if not variable.condition and space.children(root, 0)]
 
 
 def _slopes(value: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:

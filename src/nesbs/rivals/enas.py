@@ -53,8 +53,8 @@ class Controller(nn.Module):
             log_p = (TANH * torch.tanh(head(state[0]) / TEMPERATURE)).log_softmax(-1)
             choice = torch.multinomial(log_p.detach().exp(), 1, generator=generator)[:, 0]
             plays = torch.ones(count, dtype=torch.bool)
-            if variable.given is not None:
-                parent, holding = variable.given
+            if variable.condition is not None:
+                parent, holding = variable.condition
                 plays = torch.isin(taken[parent], torch.tensor(holding))
             log_prob = log_prob + plays * log_p.gather(1, choice[:, None])[:, 0]
             entropy = entropy - plays * (log_p.exp() * log_p).sum(-1)

@@ -106,7 +106,7 @@ def mutate(space: Space, architecture: Architecture, *, generator: torch.Generat
         return int(torch.randint(count, (), generator=generator))
 
     indices = list(space.encode(architecture))
-    inputs = [root for root, variable in enumerate(space.variables) if not variable.given and space.children(root, 0)]
+    inputs = [root for root, one in enumerate(space.variables) if not one.condition and space.children(root, 0)]
     operations = [i for i, choice in enumerate(indices) if choice >= 0 and i not in inputs]
     kind = pick(3 if inputs else 2)
     if kind == 1:

@@ -257,7 +257,7 @@ class _Work:
             source,
             seed=self.run.recipe.seed,
             batch_size=self.settings.batch_size,
-            on_batch=album.see,
+            on_batch=album.add,
         )
         return AttackUnit(unit=self._unit(attack, source, split), round=asdict(result), pictures=album.pictures)
 

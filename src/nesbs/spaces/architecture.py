@@ -30,14 +30,14 @@ class Architecture:
 class Variable:
     """One decision of a space: a name and its choices.
 
-    `given` says when the decision matters: None always, else (index of an earlier variable, those of its
+    `condition` says when the decision matters: None always, else (index of an earlier variable, those of its
     choices under which this one plays a part). A node that picks two of its possible inputs is a variable
-    over pairs; the operation on an edge is then given that the pair holds the edge.
+    over pairs; the operation on an edge then matters on condition that the pair holds the edge.
     """
 
     name: str
     choices: tuple[str, ...]
-    given: tuple[int, tuple[int, ...]] | None = None
+    condition: tuple[int, tuple[int, ...]] | None = None
 
 
 @lru_cache(maxsize=65536)
@@ -51,18 +51,18 @@ def live(cell: Cell, inputs: int, outputs: tuple[int, ...] | None = None) -> Cel
     ((), (), (('conv', 0),))
     """
     fed = set(range(inputs))
-    kept: list[Node] = []
+    nodes: list[Node] = []
     for state, node in enumerate(cell, start=inputs):
-        kept.append(tuple((op, source) for op, source in node if op != "none" and source in fed))
-        if kept[-1]:
+        nodes.append(tuple((op, source) for op, source in node if op != "none" and source in fed))
+        if nodes[-1]:
             fed.add(state)
     wanted = set(range(inputs, inputs + len(cell)) if outputs is None else outputs)
     for state in range(inputs + len(cell) - 1, inputs - 1, -1):
         if state in wanted:
-            wanted.update(source for _, source in kept[state - inputs])
+            wanted.update(source for _, source in nodes[state - inputs])
         else:
-            kept[state - inputs] = ()
-    return tuple(kept)
+            nodes[state - inputs] = ()
+    return tuple(nodes)
 
 
 def duplicates(architectures: Iterable[Architecture]) -> int:

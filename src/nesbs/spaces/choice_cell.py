@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Cell
 from nesbs.spaces.operations import Identity
-from nesbs.spaces.shared_state import SharedState, along_edge, combine
+from nesbs.spaces.shared_state import SharedState, along_edge, join_states
 
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
 
@@ -80,7 +80,7 @@ class ChoiceCell(nn.Module):
                 node = [(op, source, states[source].rows[number]) for op, source in cell[target - len(inputs)]]
                 edges = [((source, op), *done[source, op], row) for op, source, row in node]
                 arriving.append([(name, values, places[row]) for name, values, places, row in edges])  # type: ignore[index]
-            values, rows = combine(arriving, sum_in_order)
+            values, rows = join_states(arriving, sum_in_order)
             states.append(SharedState(inputs[0].values[:0] if values is None else values, rows))
         return states
 

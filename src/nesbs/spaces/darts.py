@@ -24,7 +24,7 @@ class DartsSpace(PairSpace):
     def _inside(self, outside: OutsideArchitecture) -> bool:
         return (
             outside.kinds == self.kinds
-            and outside.outputs == super().leaving(outside)
+            and outside.outputs == super().output_states(outside)
             and all(len(cell) == self.nodes for cell in outside.cells)
             and all(node[0][1] != node[1][1] for cell in outside.cells for node in cell)
             and all(op in self.operations for cell in outside.cells for node in cell for op, _ in node)
@@ -49,9 +49,11 @@ class DartsSpace(PairSpace):
         """What its cells are called."""
         return architecture.kinds if isinstance(architecture, OutsideArchitecture) else self.kinds
 
-    def leaving(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
+    def output_states(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
         """The states that leave each cell."""
-        return architecture.outputs if isinstance(architecture, OutsideArchitecture) else super().leaving(architecture)
+        if isinstance(architecture, OutsideArchitecture):
+            return architecture.outputs
+        return super().output_states(architecture)
 
     def cell_norm(self, architecture: Architecture) -> Norm:
         """BatchNorm inside a member's cells; RobNet's has no weights."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
 from nesbs.spaces.choice_cell import ChoiceCell, Edges
-from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation
+from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation, supernet_norm
 from nesbs.spaces.shared_state import SharedState
 from nesbs.spaces.space import Member, PathNetwork, Space, Stem
 
@@ -81,11 +81,8 @@ class EdgeSpace(Space):
         if partial != 1:  # `none` passes nothing on, so nothing may pass by it
             raise NesbsError(f"space {self.name} has no partial channels: set supernet.partial=1, found {partial}")
 
-        def norm(width: int) -> nn.Module:
-            return nn.BatchNorm2d(width, affine=affine, track_running_stats=False)
-
         edges = dict.fromkeys(self.edges, self.operations)
-        return EdgeNetwork(self, edges, classes, in_channels, channels, cells, norm)
+        return EdgeNetwork(self, edges, classes, in_channels, channels, cells, supernet_norm(affine=affine))
 
     def network(
         self,

@@ -165,32 +165,27 @@ class Partial(nn.Module):
         """Same channels as x, the same or half the size."""
         width = x.shape[1] // self.parts
         through, past = x.split([width, x.shape[1] - width], 1)
-        made: Tensor = self.module(through)
+        changed: Tensor = self.module(through)
         if self.parts == 1:
-            return made
-        kept: Tensor = self.bypass(past)
+            return changed
+        unchanged: Tensor = self.bypass(past)
         # Channel c of part p goes to c · parts + p: parts are laid side by side along an axis of their own.
-        if made.stride(1) == 1:  # channels last in memory
-            sides = [made.permute(0, 2, 3, 1)[..., None], _parts(kept.permute(0, 2, 3, 1), width, -1)]
-            return _flat(torch.cat(sides, -1), 3).permute(0, 3, 1, 2)
-        return _flat(torch.cat([made[:, :, None], _parts(kept, width, 1)], 2), 1)
-
-
-def _flat(x: Tensor, axis: int) -> Tensor:
-    """Two axes as one."""
-    flat: Tensor = x.flatten(axis, axis + 1)
-    return flat
-
-
-def _parts(x: Tensor, width: int, axis: int) -> Tensor:
-    """Split an axis of parts × width channels into (width, parts)."""
-    split: Tensor = x.unflatten(axis, (-1, width))
-    return split.transpose(-1, -2) if axis == -1 else split.transpose(1, 2)
+        if changed.stride(1) == 1:  # channels last in memory
+            rest = unchanged.permute(0, 2, 3, 1).unflatten(-1, (-1, width)).transpose(-1, -2)
+            shuffled: Tensor = torch.cat([changed.permute(0, 2, 3, 1)[..., None], rest], -1).flatten(3)
+            return shuffled.permute(0, 3, 1, 2)
+        rest = unchanged.unflatten(1, (-1, width)).transpose(1, 2)
+        return torch.cat([changed[:, :, None], rest], 2).flatten(1, 2)
 
 
 def member_norm(channels: int) -> nn.Module:
     """BatchNorm of a stand-alone network: affine, with running averages for testing."""
     return nn.BatchNorm2d(channels)
+
+
+def supernet_norm(*, affine: bool) -> Norm:
+    """BatchNorm of a supernet: statistics of the batch at hand, since running averages would fit no single path."""
+    return lambda channels: nn.BatchNorm2d(channels, affine=affine, track_running_stats=False)
 
 
 class Normalise(nn.Module):

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
-from nesbs.spaces.operations import Norm, Normalise, Partial, member_norm, operation
+from nesbs.spaces.operations import Norm, Normalise, Partial, member_norm, operation, supernet_norm
 from nesbs.spaces.outside_cells import AGAIN, KINDS, read_edges
 from nesbs.spaces.pair_blocks import AuxiliaryTower, Design, ImageNetStem, PairCell, Plan
-from nesbs.spaces.shared_state import SharedState, combine
+from nesbs.spaces.shared_state import SharedState, join_states
 from nesbs.spaces.space import Member, PathNetwork, Space, Stem
 
 
@@ -28,7 +28,7 @@ class PairSpace(Space):
     """Two cells of `nodes` intermediate nodes; each takes two distinct earlier states, one operation on each.
 
     Variables, cell by cell: for each node the pair of inputs (where there is more than one pair), and for
-    each edge its operation, given that the pair holds the edge.
+    each edge its operation, on condition that the pair holds the edge.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class PairSpace(Space):
                     variables.append(Variable(f"{kind} inputs of {target}", choices))
                 for source in range(target):
                     holding = tuple(i for i, pair in enumerate(pairs) if source in pair)
-                    given = (self._pair[kind, target], holding) if len(pairs) > 1 else None
+                    condition = (self._pair[kind, target], holding) if len(pairs) > 1 else None
                     self._operation[kind, target, source] = len(variables)
-                    variables.append(Variable(f"{kind} {source}→{target}", operations, given))
+                    variables.append(Variable(f"{kind} {source}→{target}", operations, condition))
         self.variables = tuple(variables)
 
     @staticmethod
@@ -134,7 +134,7 @@ class PairSpace(Space):
         """What the network runs: the live cells."""
         return self.live(architecture)
 
-    def leaving(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
+    def output_states(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
         """All nodes leave a cell."""
         return tuple(tuple(range(2, 2 + len(cell))) for cell in architecture.cells)
 
@@ -159,8 +159,7 @@ class PairSpace(Space):
         if channels % partial:
             raise NesbsError(f"supernet.channels must be a multiple of supernet.partial ({partial}), found {channels}")
 
-        def norm(width: int) -> nn.Module:
-            return nn.BatchNorm2d(width, affine=affine, track_running_stats=False)
+        norm = supernet_norm(affine=affine)
 
         def build(op: str, width: int, stride: int) -> nn.Module:
             part = width // partial
@@ -188,7 +187,7 @@ class PairSpace(Space):
         expect(architecture, Architecture, ARCHITECTURE)
         cells, channels = cells or self.member_size[0], channels or self.member_size[1]
         design = Design(classes, in_channels, channels, cells, stem, auxiliary)
-        plans = [_plan(*kind) for kind in zip(self.paths(architecture), self.leaving(architecture), strict=True)]
+        plans = [_plan(*kind) for kind in zip(self.paths(architecture), self.output_states(architecture), strict=True)]
         norm = self.cell_norm(architecture)
 
         def build(op: str, width: int, stride: int) -> nn.Module:
@@ -299,7 +298,7 @@ class PairNetwork(PathNetwork):
                 [(place, node.values, row) for place, node in enumerate(nodes) if (row := node.rows[i]) is not None]
                 for i in range(len(live))
             ]
-            values, rows = combine(arriving, lambda parts: torch.cat(parts, 2))
+            values, rows = join_states(arriving, lambda parts: torch.cat(parts, 2))
             assert values is not None
             before_last, last = last, SharedState(values, rows)
         return last

@@ -97,7 +97,7 @@ class BatchesApart(TorchFunctionMode):
         return torch.addcmul(shift, apart, scale).to(x.dtype).flatten(0, 1)
 
 
-def combine(
+def join_states(
     parts: Sequence[Sequence[tuple[Hashable, Tensor, int]]], join: Callable[[list[Tensor]], Tensor]
 ) -> tuple[Tensor | None, tuple[int | None, ...]]:
     """Join what arrives at a node for each architecture, each distinct combination once.

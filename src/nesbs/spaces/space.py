@@ -80,7 +80,7 @@ class Space(ABC):
         """What the cells of an architecture are called."""
         return self.kinds
 
-    def leaving(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
+    def output_states(self, architecture: Architecture) -> tuple[tuple[int, ...], ...]:
         """The states that leave each cell of an architecture: its last node, unless a space says otherwise."""
         return tuple((self.inputs + len(cell) - 1,) for cell in architecture.cells)
 
@@ -124,16 +124,16 @@ class Space(ABC):
 
     @functools.cached_property
     def conditions(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Variables that play a part only given another (count,), that other (count,), its choices (count, choices).
+        """Variables with a condition (count,), the variable that it names (count,), its choices (count, choices).
 
         The choices are 1 where they call the variable up and 0 elsewhere.
         """
-        given = [(i, *variable.given) for i, variable in enumerate(self.variables) if variable.given is not None]
-        choices = torch.zeros(len(given), max(len(variable.choices) for variable in self.variables))
-        for row, (_, _, calling) in zip(choices, given, strict=True):
+        conditions = [(i, *one.condition) for i, one in enumerate(self.variables) if one.condition is not None]
+        choices = torch.zeros(len(conditions), max(len(variable.choices) for variable in self.variables))
+        for row, (_, _, calling) in zip(choices, conditions, strict=True):
             row[list(calling)] = 1.0
-        places, parents = torch.tensor([(i, parent) for i, parent, _ in given], dtype=torch.int64).reshape(-1, 2).T
-        return places, parents, choices
+        pairs = torch.tensor([(i, parent) for i, parent, _ in conditions], dtype=torch.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1], choices
 
     def __iter__(self) -> Iterator[Architecture]:
         """Every architecture once, in a fixed order; for small spaces."""
@@ -158,14 +158,14 @@ class Space(ABC):
         return torch.tensor(rows, dtype=torch.int64).reshape(len(rows), len(self.variables))
 
     def _roots(self) -> list[int]:
-        return [i for i, variable in enumerate(self.variables) if variable.given is None]
+        return [i for i, variable in enumerate(self.variables) if variable.condition is None]
 
     def children(self, root: int, choice: int) -> list[int]:
         """The variables that play a part because `root` took `choice`."""
         return [
             i
             for i, variable in enumerate(self.variables)
-            if variable.given is not None and variable.given[0] == root and choice in variable.given[1]
+            if variable.condition is not None and variable.condition[0] == root and choice in variable.condition[1]
         ]
 
 

@@ -102,8 +102,8 @@ def predictor(supernet: Supernet, split: Split) -> Callable[[Tensor, Sequence[Ar
             if device.type == "cuda" and len(architectures) > 1:
                 logits = supernet.many(images, architectures)
             else:
-                known = {architecture: supernet(images, architecture) for architecture in dict.fromkeys(architectures)}
-                logits = torch.stack([known[architecture] for architecture in architectures])
+                distinct = {one: supernet(images, one) for one in dict.fromkeys(architectures)}
+                logits = torch.stack([distinct[architecture] for architecture in architectures])
         return logits.float() if supernet.lower_precision else logits
 
     return predict

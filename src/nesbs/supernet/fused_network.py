@@ -203,7 +203,7 @@ class FusedPairs(FusedNetwork):
                 with BatchesApart(len(state) // len(images)):  # the stem is the same for all paths
                     inputs.append(_pixels(module(state), images))
             plan, stride = plans[int(cell.reduces)], 2 if cell.reduces else 1
-            out = FusedPairCell.apply(*inputs, weights, plan, table, nodes, self._parts, stride)
+            out = FusedPairCell.apply(*inputs, weights, plan, table, self._parts, stride)
             before_last, last = last, out.flatten(0, 1).permute(0, 3, 1, 2)
         logits: Tensor = network.classify(last).unflatten(0, (paths, -1))
         return logits

@@ -61,7 +61,7 @@ class Untrained:
         self._changed = self._images + CHANGE * noise.to(self._images.device)
         self.space = space
         self.device = split.device
-        self._known: dict[tuple[Cell, ...], float] = {}
+        self._cache: dict[tuple[Cell, ...], float] = {}
 
     def scores(
         self, architectures: Sequence[Architecture], on_progress: Callable[[int, int], None] | None = None
@@ -72,27 +72,27 @@ class Untrained:
         same score.
         """
         live = [self.space.live(architecture) for architecture in architectures]
-        missing = {cells: one for cells, one in zip(live, architectures, strict=True) if cells not in self._known}
+        missing = {cells: one for cells, one in zip(live, architectures, strict=True) if cells not in self._cache}
         size = max(1, AT_ONCE // self._images[:, :1].numel() // self._network.channels)
         size = size if self.device.type == "cuda" else 1
         for start in range(0, len(missing), size):
             part = dict(list(missing.items())[start : start + size])
-            self._known.update(zip(part, self._scored(list(part.values())).tolist(), strict=True))
+            self._cache.update(zip(part, self._scored(list(part.values())).tolist(), strict=True))
             if on_progress is not None:
                 on_progress(min(start + size, len(missing)), len(missing))
-        return torch.tensor([self._known[cells] for cells in live])
+        return torch.tensor([self._cache[cells] for cells in live])
 
     @torch.no_grad()
     def _scored(self, architectures: Sequence[Architecture]) -> Tensor:
-        with exact():
+        with without_tf32():
             before = self._network.last_states(self._images, architectures).expanded()
             after = self._network.last_states(self._changed, architectures).expanded()
         return answers((after - before).flatten(2)).log().cpu()
 
 
 @contextmanager
-def exact() -> Iterator[None]:
-    """Convolutions on a GPU without TF32, whose rounding is not small beside a small change."""
+def without_tf32() -> Iterator[None]:
+    """Run convolutions on a GPU without TF32, whose rounding is not small beside a small change."""
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     try:
