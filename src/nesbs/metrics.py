@@ -184,8 +184,8 @@ def auroc(seen: Tensor, unseen: Tensor) -> Tensor:
     return (below + up_to).double().mean() / (2 * len(unseen))
 
 
-def fpr_at(seen: Tensor, unseen: Tensor, kept: float = 0.95) -> Tensor:
-    """Share of unseen data taken for seen where the threshold keeps at least the share `kept` of the seen data.
+def fpr_at(seen: Tensor, unseen: Tensor, share: float = 0.95) -> Tensor:
+    """Share of unseen data taken for seen where the threshold keeps at least a `share` of the seen data.
 
     The threshold is the highest that does so; a score at it counts as seen, on both sides.
 
@@ -193,9 +193,9 @@ def fpr_at(seen: Tensor, unseen: Tensor, kept: float = 0.95) -> Tensor:
     tensor(0.2500, dtype=torch.float64)
     """
     _check_scores(seen, unseen)
-    if not 0 < kept <= 1:
-        raise NesbsError(f"fpr_at: the share kept must be above 0 and at most 1, found {kept}")
-    count = math.ceil(kept * len(seen) - 1e-9)  # 0.07 × 100 is 7.000000000000001
+    if not 0 < share <= 1:
+        raise NesbsError(f"fpr_at: the share kept must be above 0 and at most 1, found {share}")
+    count = math.ceil(share * len(seen) - 1e-9)  # 0.07 × 100 is 7.000000000000001
     threshold = seen.sort(descending=True).values[count - 1]
     return (unseen >= threshold).double().mean()
 

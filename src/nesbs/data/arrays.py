@@ -41,11 +41,11 @@ def load_npz(path: Path) -> tuple[Split, Split]:
     if "classes" in arrays:
         names = tuple(str(name) for name in np.atleast_1d(arrays["classes"]))
     else:
-        found = sorted(set(train_labels.tolist()))
-        if found and found[0] >= 0 and found != list(range(len(found))):
-            missing = next(i for i, label in enumerate(found) if label != i)
+        present = sorted(set(train_labels.tolist()))
+        if present and present[0] >= 0 and present != list(range(len(present))):
+            missing = next(i for i, label in enumerate(present) if label != i)
             raise NesbsError(f"{path}: no training image has label {missing}: number the classes from 0 without gaps")
-        names = tuple(str(i) for i in range(len(found)))
+        names = tuple(str(i) for i in range(len(present)))
     train = make_split(_images(pairs[0][0], path), train_labels, names, source=f"{path}, training part")
     test = make_split(
         _images(pairs[1][0], path), _labels(pairs[1][1], path), names, source=f"{path}, test part", like=train

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nesbs.data.arrays import TEST_FRACTION
-from nesbs.data.images import Broken, View, look
+from nesbs.data.images import Broken, View, read_header
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Split, channel_statistics, make_split, stratified
+from nesbs.data.split import MeanStd, Split, channel_statistics, make_split, stratified
 from nesbs.data.streaming import FileImages, default_workers
 from nesbs.errors import NesbsError
 from nesbs.rng import generator
@@ -45,12 +45,7 @@ class Part:
 
 
 def load_folder(
-    path: Path,
-    settings: DataSettings,
-    *,
-    share: float = 1.0,
-    colour: bool = False,
-    known: tuple[Tensor, Tensor] | None = None,
+    path: Path, settings: DataSettings, *, share: float = 1.0, colour: bool = False, mean_std: MeanStd | None = None
 ) -> tuple[Split, Split, tuple[str, ...]]:
     """Training part, test part and what could not be read; without `test/` (or `val/`) it is split for you.
 
@@ -62,25 +57,27 @@ def load_folder(
     workers = default_workers() if settings.workers is None else settings.workers
     train_folder, test_folder = _folders(path)
     broken = Broken(settings.broken_limit)
-    train, looks = _readable(_listed(train_folder, least=2), broken, workers)
+    train, headers = _readable(_listed(train_folder, least=2), broken, workers)
     if test_folder is not None:
         test, more = _readable(_like(train, _listed(test_folder, least=1)), broken, workers)
-        looks += more
+        headers += more
     else:
         rest, held_out = stratified(train.labels, TEST_FRACTION, seed=0)
         if len(held_out) == 0:
             raise NesbsError(f"{path}: too few images to hold some out for testing; put at least two in each class")
         train, test = train.at(rest), train.at(held_out)
-    side = settings.size or min(LARGEST, nearest_multiple(statistics.median(short for short, _ in looks)))
-    grey = not colour and all(grey for _, grey in looks)
+    side = settings.size or min(LARGEST, nearest_multiple(median(short for short, _ in headers)))
+    grey = not colour and all(grey for _, grey in headers)
     view = View("L" if grey else "RGB", side, settings.resize, share)
-    needed = len(looks) * view.channels * side * side
+    needed = len(headers) * view.channels * side * side
     if settings.stream == "always" or (settings.stream == "auto" and needed > settings.memory_limit * 2**30):
-        return *_streamed(train, test, view, broken, workers, bool(settings.random_crop), known), _said(broken)
+        both = _streamed(train, test, view, broken, workers, bool(settings.random_crop), mean_std)
+        return *both, tuple(broken.reasons.values())
     if settings.random_crop:
         raise NesbsError(f"{path}: data.random_crop works on streamed images: set data.stream=always")
-    first = _resident(train, view, broken, workers, known=known)
-    return first, _resident(test, view, broken, workers, like=first), _said(broken)
+    first = _resident(train, view, broken, workers, mean_std=mean_std)
+    second = _resident(test, view, broken, workers, like=first)
+    return first, second, tuple(broken.reasons.values())
 
 
 def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
@@ -96,7 +93,7 @@ def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tup
     if settings.stream != "never":
         changes |= {"stream": "always", "random_crop": settings.random_crop is not False}
     chosen = settings.model_copy(update=changes)
-    return load_folder(folders[0], chosen, share=IMAGENET_SHARE, colour=True, known=IMAGENET_STATISTICS)
+    return load_folder(folders[0], chosen, share=IMAGENET_SHARE, colour=True, mean_std=IMAGENET_STATISTICS)
 
 
 def nearest_multiple(side: float, of: int = 4) -> int:
@@ -117,36 +114,30 @@ def _folders(path: Path) -> tuple[Path, Path | None]:
     return inside["train"], test
 
 
-def _flat(root: Path) -> str:
-    loose = len(_files(root))
-    return f"{loose} images and no sub-folder" if loose else "no image"
-
-
 def _listed(root: Path, least: int) -> Part:
     """Every image file below `root`, in the order of class and file names."""
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
-    found = {folder.name: _files(folder) for folder in folders}
-    found = {name: files for name, files in found.items() if files}
-    if len(found) < least:
-        raise NesbsError(
-            f"{root}: needs a sub-folder of images for each class ({least} or more), found "
-            + (f"images in {next(iter(found))} alone" if found else _flat(root))
-        )
-    for name in found:
+    by_class = {folder.name: files for folder in folders if (files := _files(folder))}
+    if len(by_class) < least:
+        loose = len(_files(root))
+        present = f"{loose} images and no sub-folder" if loose else "no image"
+        present = f"images in {next(iter(by_class))} alone" if by_class else present
+        raise NesbsError(f"{root}: needs a sub-folder of images for each class ({least} or more), found {present}")
+    for name in by_class:
         if not name.isprintable():  # also bytes that are no text
             raise NesbsError(f"{root}: the folder {name!r} has a name that cannot be printed: rename it")
-    labels = torch.tensor([label for label, files in enumerate(found.values()) for _ in files])
-    return Part(root, tuple(found), [file for files in found.values() for file in files], labels)
+    labels = torch.tensor([label for label, files in enumerate(by_class.values()) for _ in files])
+    return Part(root, tuple(by_class), [file for files in by_class.values() for file in files], labels)
 
 
 def _files(folder: Path) -> list[str]:
-    found = [
+    files = [
         os.path.join(place, name)
         for place, _, names in os.walk(folder)
         for name in names
         if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith(".")
     ]
-    return sorted(found, key=lambda file: file.split(os.sep))
+    return sorted(files, key=lambda file: file.split(os.sep))
 
 
 def _like(train: Part, test: Part) -> Part:
@@ -161,35 +152,36 @@ def _like(train: Part, test: Part) -> Part:
 def _readable(part: Part, broken: Broken, workers: int) -> tuple[Part, list[tuple[int, bool]]]:
     """The files whose header can be read, and each one's shorter side and whether it is grey."""
 
-    def seen(files: list[str]) -> list[tuple[int, bool] | str]:
-        return [_look(file) for file in files]
+    def headers(files: list[str]) -> list[tuple[int, bool] | str]:
+        return [_header(file) for file in files]
 
-    # Many files a task: handing over a single one would cost more than looking at it.
+    # Many files a task: handing over a single one would cost more than reading its header.
     tasks = [part.files[start : start + 256] for start in range(0, len(part.files), 256)]
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        answers = [answer for some in pool.map(seen, tasks) for answer in some]
-    return _kept(part, answers, broken), [answer for answer in answers if not isinstance(answer, str)]
+        answers = [answer for some in pool.map(headers, tasks) for answer in some]
+    return _without_broken(part, answers, broken), [answer for answer in answers if not isinstance(answer, str)]
 
 
-def _look(file: str) -> tuple[int, bool] | str:
+def _header(file: str) -> tuple[int, bool] | str:
+    """The shorter side and whether the image is grey, or the reason why it cannot be read."""
     try:
-        return look(file)
+        return read_header(file)
     except NesbsError as error:
         return str(error)
 
 
-def _kept(part: Part, answers: Sequence[object], broken: Broken, *, every_class: bool = True) -> Part:
+def _without_broken(part: Part, answers: Sequence[object], broken: Broken, *, every_class: bool = True) -> Part:
     """The files without those whose answer is a reason why they cannot be read; some of each class must be left."""
     for file, answer in zip(part.files, answers, strict=True):
         if isinstance(answer, str):
             broken.add(file, answer)
     broken.check()
-    kept = part.at([i for i, answer in enumerate(answers) if not isinstance(answer, str)])
-    lost = sorted(set(part.labels.tolist()) - set(kept.labels.tolist()))
+    readable = part.at([i for i, answer in enumerate(answers) if not isinstance(answer, str)])
+    lost = sorted(set(part.labels.tolist()) - set(readable.labels.tolist()))
     if lost and every_class:
         reason = next(a for a, label in zip(answers, part.labels.tolist(), strict=True) if label == lost[0])
         raise NesbsError(f"{part.source}: no image of class {part.names[lost[0]]} can be read: {reason}")
-    return kept
+    return readable
 
 
 def _resident(
@@ -198,24 +190,23 @@ def _resident(
     broken: Broken,
     workers: int,
     like: Split | None = None,
-    known: tuple[Tensor, Tensor] | None = None,
+    mean_std: MeanStd | None = None,
 ) -> Split:
     """The images of a part, read into memory."""
-    source = FileImages(_encoded(part.files), view, broken)
-    images = torch.empty(source.shape, dtype=torch.uint8)
+    files = FileImages(_encoded(part.files), view, broken)
+    images = torch.empty(files.shape, dtype=torch.uint8)
     answers: list[object] = []
     place = 0
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        numbers = np.array_split(np.arange(len(source)), -(-len(source) // 100))
-        for pixels, failed in pool.map(source.read, numbers):
+        numbers = np.array_split(np.arange(len(files)), -(-len(files) // 100))
+        for pixels, failed in pool.map(files.read, numbers):
             good = [i for i in range(len(pixels)) if i not in failed]
             images[place : place + len(good)] = pixels[good]
             place += len(good)
             answers += [failed.get(i) for i in range(len(pixels))]
-    kept = _kept(part, answers, broken, every_class=like is None)
-    return make_split(
-        images[: len(kept.files)], kept.labels, part.names, source=str(part.source), like=like, known=known
-    )
+    labels = _without_broken(part, answers, broken, every_class=like is None).labels
+    source = str(part.source)
+    return make_split(images[: len(labels)], labels, part.names, source=source, like=like, mean_std=mean_std)
 
 
 def _streamed(
@@ -225,18 +216,18 @@ def _streamed(
     broken: Broken,
     workers: int,
     random_crop: bool,
-    known: tuple[Tensor, Tensor] | None,
+    mean_std: MeanStd | None,
 ) -> tuple[Split, Split]:
     """Both parts with their images left in the files."""
     images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
-    if known is None:
+    if mean_std is None:
         sample = torch.randperm(len(images), generator=generator(0, "statistics"))[:SAMPLE]
-        known = channel_statistics(images[sample])
-        whole = [place for place, file in enumerate(train.files) if file not in broken.found]
+        mean_std = channel_statistics(images[sample])
+        whole = [place for place, file in enumerate(train.files) if file not in broken.reasons]
         if len(whole) < len(train.files):  # what turned out to be broken is left out while that is easy
-            train = Part(train.source, train.names, [train.files[place] for place in whole], train.labels[whole])
+            train = train.at(whole)
             images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
-    first = make_split(images, train.labels, train.names, source=str(train.source), known=known)
+    first = make_split(images, train.labels, train.names, source=str(train.source), mean_std=mean_std)
     others = FileImages(_encoded(test.files), view, broken, workers)
     return first, make_split(others, test.labels, train.names, source=str(test.source), like=first)
 
@@ -244,7 +235,3 @@ def _streamed(
 def _encoded(files: list[str]) -> np.ndarray:
     """Paths as one block of bytes, which processes share without copying it."""
     return np.array([os.fsencode(file) for file in files])
-
-
-def _said(broken: Broken) -> tuple[str, ...]:
-    return tuple(broken.found.values())

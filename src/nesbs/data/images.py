@@ -22,21 +22,21 @@ class Broken:
     """Images that could not be read, with the reason; more than `limit` of them are an error."""
 
     limit: int
-    found: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)  # by file
 
     def add(self, file: str, reason: str) -> bool:
         """Note an image; whether it is a new one."""
-        new = file not in self.found
-        self.found.setdefault(file, reason)
+        new = file not in self.reasons
+        self.reasons.setdefault(file, reason)
         return new
 
     def check(self) -> None:
         """Raise when there are too many."""
-        if len(self.found) > self.limit:
-            first = "; ".join(list(self.found.values())[:3])
+        if len(self.reasons) > self.limit:
+            first = "; ".join(list(self.reasons.values())[:3])
             raise NesbsError(
-                f"{len(self.found)} images cannot be read, more than data.broken_limit={self.limit}: {first}"
-                f"{'; …' if len(self.found) > 3 else ''}: mend them, take them out or raise data.broken_limit"
+                f"{len(self.reasons)} images cannot be read, more than data.broken_limit={self.limit}: {first}"
+                f"{'; …' if len(self.reasons) > 3 else ''}: mend them, take them out or raise data.broken_limit"
             )
 
 
@@ -75,7 +75,7 @@ class View:
             return pixels[None] if self.mode == "L" else pixels.transpose(2, 0, 1)
 
 
-def look(file: str) -> tuple[int, bool]:
+def read_header(file: str) -> tuple[int, bool]:
     """An image's shorter side and whether it is grey, from its header alone."""
     with opened(file) as image:
         return min(image.size), image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;16")

@@ -13,6 +13,7 @@ from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError
 from nesbs.rng import generator
 
+MeanStd = tuple[Tensor, Tensor]  # mean and deviation of every channel in [0, 1], (channels,) each
 DEFAULT = DataSettings()
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue; ITU-R BT.601, as Pillow's mode L
 
@@ -179,11 +180,11 @@ def make_split(
     *,
     source: str,
     like: Split | None = None,
-    known: tuple[Tensor, Tensor] | None = None,
+    mean_std: MeanStd | None = None,
 ) -> Split:
     """Check images and labels that came from outside and make a `Split`.
 
-    Mean and deviation are `known`, or those of the split that it is `like`, or counted.
+    Mean and deviation are `mean_std`, or those of the split that it is `like`, or computed.
     """
     if isinstance(images, Tensor) and (images.ndim != 4 or images.dtype != torch.uint8):
         raise NesbsError(f"{source}: images must be bytes of 3 or 4 axes, found {images.dtype} {tuple(images.shape)}")
@@ -203,9 +204,9 @@ def make_split(
                 f"{source}: images are {tuple(images.shape[1:])}, the training images {tuple(like.stored.shape[1:])}"
             )
         return Split(images, labels, class_names, like.mean, like.std)
-    if known is None:
-        known = channel_statistics(images if isinstance(images, Tensor) else images[:])
-    return Split(images, labels, class_names, *known)
+    if mean_std is None:
+        mean_std = channel_statistics(images if isinstance(images, Tensor) else images[:])
+    return Split(images, labels, class_names, *mean_std)
 
 
 def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
@@ -229,7 +230,7 @@ def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
     return Split(images, split.labels, split.class_names, split.mean, split.std)
 
 
-def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+def channel_statistics(images: Tensor) -> MeanStd:
     """Mean and deviation of every channel, each (channels,), in [0, 1], of images (images, channels, height, width).
 
     Bytes are counted in whole numbers, a few images at a time: exact, and without a larger copy of them.

@@ -2,7 +2,7 @@
 
 Seeds are paired, since one seed gives every method the same data, splits and supernet; the interval is Student's.
 With three seeds a bootstrap over seeds would declare a winner far too often. Test images are many, so theirs is a
-bootstrap: what other images might have said about the same networks.
+bootstrap: how far the figures would move on other images.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def over_images(
 def paired(values: Sequence[float], reference: Sequence[float], *, level: float = LEVEL) -> Difference:
     """The mean difference of two methods over the same seeds with its t interval.
 
-    >>> found = paired([1.0, 2.0, 4.0], [0.0, 0.0, 0.0])
-    >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
-    (2.333, -1.461, 6.128)
+    >>> difference = paired([1.0, 2.0, 4.0], [0.0, 0.0, 0.0])
+    >>> [round(value, 3) for value in (difference.mean, difference.low, difference.high)]
+    [2.333, -1.461, 6.128]
     """
     if len(values) != len(reference):
         raise NesbsError(f"paired differences need the same seeds, found {len(values)} and {len(reference)}")

@@ -20,7 +20,7 @@ import scipy  # its parts are loaded when they are first used
 from nesbs.errors import NesbsError
 
 SHARE = 0.3  # of all architectures: the k of Agreement-k (paper)
-MOST = 500  # ensembles of one size that are looked at
+MOST = 500  # ensembles of one size, at most
 Measure = Callable[[np.ndarray, np.ndarray], float]
 
 
@@ -63,7 +63,7 @@ def _top(share: float, count: int) -> int:
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its 95 % interval; the ends are None where there are too few architectures to know one."""
+    """A value with its 95 % interval; the ends are None where there are too few architectures for one."""
 
     value: float
     low: float | None
@@ -88,12 +88,12 @@ def fisher_interval(value: float, count: int, *, ranks: bool) -> Interval:
 def wilson_interval(value: float, count: int) -> Interval:
     """The 95 % interval of a share of `count` (Wilson's score).
 
-    >>> found = wilson_interval(1.0, 3)
-    >>> round(found.low, 2), found.high
+    >>> interval = wilson_interval(1.0, 3)
+    >>> round(interval.low, 2), interval.high
     (0.44, 1.0)
     """
-    found = scipy.stats.binomtest(round(value * count), count).proportion_ci(0.95, method="wilson")
-    return Interval(value, float(found.low), float(found.high))
+    interval = scipy.stats.binomtest(round(value * count), count).proportion_ci(0.95, method="wilson")
+    return Interval(value, float(interval.low), float(interval.high))
 
 
 def with_interval(
@@ -107,7 +107,7 @@ def with_interval(
     """A measure over ensembles of architectures, `members` (ensembles, size), with a jackknife interval.
 
     Correlations are treated on Fisher's scale, so that an interval stays between −1 and 1. Where leaving out makes no
-    difference, the jackknife knows nothing, and there is none.
+    difference, the jackknife says nothing, and there is no interval.
     """
     value = measure(estimated, true)
     inside = np.array([list(row) for row in members])
@@ -118,10 +118,10 @@ def with_interval(
 
     left = []
     for architecture in architectures:
-        kept = ~(inside == architecture).any(1)
-        if kept.sum() < 3:
+        others = ~(inside == architecture).any(1)
+        if others.sum() < 3:
             return Interval(value, None, None)
-        left.append(scale(measure(estimated[kept], true[kept])))
+        left.append(scale(measure(estimated[others], true[others])))
     count = len(left)
     error = math.sqrt((count - 1) / count * float(np.square(np.array(left) - np.mean(left)).sum()))
     if error == 0:

@@ -18,8 +18,8 @@ def intervals(log_probs: Tensor, labels: Tensor) -> dict[str, Any]:
     that what is hard for both does not widen the interval.
 
     >>> sure, unsure = torch.tensor([[0.9, 0.1]] * 8).log(), torch.tensor([[0.6, 0.4]] * 8).log()
-    >>> found = intervals(torch.stack([sure, unsure, unsure]), torch.zeros(8, dtype=torch.long))
-    >>> found["best"]["nll"]["member"], round(found["best"]["nll"]["low"], 4), round(found["best"]["nll"]["high"], 4)
+    >>> best = intervals(torch.stack([sure, unsure, unsure]), torch.zeros(8, dtype=torch.long))["best"]["nll"]
+    >>> best["member"], round(best["low"], 4), round(best["high"], 4)
     (1, 0.4055, 0.4055)
     """
     label = labels.expand(log_probs.shape[:-1])[..., None]
@@ -35,5 +35,5 @@ def intervals(log_probs: Tensor, labels: Tensor) -> dict[str, Any]:
         *own[measure], gain = over_images(columns)
         best[measure] = {"member": member + 1, "gain": gain.mean, "low": gain.low, "high": gain.high}
     networks = range(len(log_probs))
-    rows = [{measure: [found[k].low, found[k].high] for measure, found in own.items()} for k in networks]
+    rows = [{measure: [values[k].low, values[k].high] for measure, values in own.items()} for k in networks]
     return {"level": LEVEL, "resamples": RESAMPLES, "ensemble": rows[0], "members": rows[1:], "best": best}

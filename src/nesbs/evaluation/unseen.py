@@ -23,6 +23,7 @@ def certainties(log_probs: Tensor, members: Tensor | None = None) -> dict[str, T
     From log-probabilities (images, classes): the largest (in the order of the largest probability) and minus the
     entropy; with two or more `members` (members, images, classes) minus their mutual information.
 
+    >>> import torch
     >>> {name: score.tolist() for name, score in certainties(torch.tensor([[1.0, 0.0]]).log()).items()}
     {'max_probability': [0.0], 'entropy': [-0.0]}
     """
@@ -35,6 +36,7 @@ def certainties(log_probs: Tensor, members: Tensor | None = None) -> dict[str, T
 def detection(seen: dict[str, Tensor], unseen: dict[str, Tensor]) -> dict[str, dict[str, float]]:
     """AUROC and false-positive rate at 95 % of each score, from its values on seen and on unseen images.
 
+    >>> import torch
     >>> detection({"entropy": torch.tensor([-0.1, -0.2])}, {"entropy": torch.tensor([-0.9, -0.15])})
     {'entropy': {'auroc': 0.75, 'fpr95': 0.5}}
     """

@@ -28,13 +28,13 @@ class PosteriorSettings(Settings):
     reference: int = Field(
         0,
         ge=0,
-        description="random architectures to compare with: the evidence is the share of them that one beats; "
+        description="random architectures to compare with: the evidence is the share of them that score lower; "
         "0: the log-likelihood itself (paper)",
     )
     untrained: float = Field(
         0.0,
         ge=0,
-        description="with reference: weight of the share beaten by untrained networks of the members' size, beside "
+        description="with reference: weight of the same share by untrained networks of the members' size, beside "
         "the likelihood's 1; paper: 0",
     )
     starts: int = Field(1, ge=1, description="fits with different draws, of which the best is kept")
