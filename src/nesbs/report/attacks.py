@@ -75,21 +75,21 @@ def _of_ensemble(name: str, record: EnsembleAttacks) -> dict[str, Any]:
     }
 
 
-def _row(name: str, attack: str, defence: DefenceRecord) -> dict[str, Any]:
-    """A row of the table: an ensemble under an attack."""
-    clean = defence.clean or CleanAccuracy()
-    return {
-        "ensemble": name,
-        "attack": NAMES.get(attack, attack),
-        "images": defence.images,
-        "clean_member": clean.member_mean,
-        "clean": clean.ensemble,
-        "attacked": with_deviation(defence.attack, defence.attack_std),
-        "defended": with_deviation(defence.defence, defence.defence_std),
-        "adaptive": (defence.adaptive or RoundRecord()).attack,
-        "success": defence.success,
-        "l2": defence.l2,
-    }
+def _row(name: str, attack: str, defence: DefenceRecord) -> list[str]:
+    """The cells of a row of the table: an ensemble under an attack."""
+    clean, adaptive = defence.clean or CleanAccuracy(), defence.adaptive or RoundRecord()
+    return [
+        name,
+        NAMES.get(attack, attack),
+        formats.count(defence.images),
+        formats.percent(clean.member_mean),
+        formats.percent(clean.ensemble),
+        with_deviation(defence.attack, defence.attack_std),
+        with_deviation(defence.defence, defence.defence_std),
+        formats.percent(adaptive.attack),
+        formats.percent(defence.success),
+        formats.decimal(defence.l2),
+    ]
 
 
 def with_deviation(mean: float | None, deviation: float | None) -> str:
@@ -132,14 +132,11 @@ def attacks_as_text(records: Sequence[tuple[str, AttacksRecord]]) -> str:
     heads = ["accuracy in %", "attack", "images", "clean member", "clean", "Attack", "Defence", "adaptive", "success"]
     rows: list[list[str]] = []
     for name, section in shown:
-        for row in section["rows"]:
-            label = row["ensemble"].lower()
+        for ensemble, *cells in section["rows"]:
+            label = ensemble.lower()
             if len(records) > 1:
                 label = name if label == "ensemble" else "  " + label
-            clean = [formats.percent(row[key]) for key in ("clean_member", "clean")]
-            broken = [formats.percent(row[key]) for key in ("adaptive", "success")]
-            shares = [text.removesuffix(" %") for text in (*clean, row["attacked"], row["defended"], *broken)]
-            rows.append([label, row["attack"], formats.count(row["images"]), *shares, formats.decimal(row["l2"], 3)])
+            rows.append([label, *(cell.removesuffix(" %") for cell in cells)])
     widths = (f"<{wide}", "<11", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
     notes = dict.fromkeys(note for _, section in shown for note in _notes(section))
     return "\n".join([Table([*heads, "L2"], rows).as_text(*widths), *notes])
