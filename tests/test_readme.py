@@ -9,7 +9,10 @@ from documents import ROOT, at_toy_size, code, commands, folder_of_images, run_c
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_readme_has_commands():
+def test_the_readme_is_short_and_begins_with_what_to_type():
+    lines = README.splitlines()
+    assert len(lines) <= 110
+    assert {"make demo", "make test"} <= set(commands("\n".join([*lines[:30], "```"])))
     assert len(commands(README)) >= 10
 
 
@@ -21,7 +24,7 @@ def test_links_lead_somewhere(page):
 
 def test_the_readmes_commands_run(tmp_path, monkeypatch):
     """All of them, in the README's order: a command finds what the one before it left."""
-    places = ("RUN", "DEEP", "MOVED", "COMPARED", "SHOWN", "runs/mine", "BOTH.html")
+    places = ("RUN", "COMPARED", "CURVES", "SHOWN", "runs/mine")
     names = {name: str(tmp_path / name) for name in places}
     names |= {"RECIPE": "toy", "a.b=c": "seed=0", "FOLDER": str(folder_of_images(tmp_path / "images"))}
     at_toy_size(monkeypatch)
@@ -29,11 +32,14 @@ def test_the_readmes_commands_run(tmp_path, monkeypatch):
         run_command(command, names)
 
 
-def test_the_readmes_python_runs(monkeypatch, capsys):
+def test_the_readmes_python_runs(capsys):
+    """As it stands, not at toy size: an ensemble that has learned something, better than its members."""
     [block] = code(README)
-    at_toy_size(monkeypatch)
-    exec(block, {})
-    assert "error=" in capsys.readouterr().out
+    space = {}
+    exec(block, space)
+    scores = space["scores"]
+    assert f"test error {scores.error:.1%}" in capsys.readouterr().out
+    assert scores.error < scores.member_error < 0.5  # guessing: 0.9
 
 
 def test_the_readmes_figures_are_those_of_the_records():
@@ -43,7 +49,6 @@ def test_the_readmes_figures_are_those_of_the_records():
         ensemble, uniform = metrics["ensemble"], metrics["uniform"]
         for key in ("error", "nll"):
             assert ensemble[key] < min(uniform[key], *(member[key] for member in ensemble["members"]))
-    assert table(README, "benchmark") == tables.benchmark()
 
 
 def test_members_reach_the_benchmarks_accuracy():
