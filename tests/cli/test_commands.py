@@ -289,6 +289,11 @@ def test_every_command_takes_the_common_options(command, capsys):
     assert "\x1b" not in text
 
 
+def test_the_list_of_commands_is_whole(capsys):
+    assert call("--help") == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]  # no line is cut short
+
+
 def test_options_without_effect_are_not_there(tmp_path, capsys):
     for option in (["--seed", "0"], ["--device", "cpu"]):
         assert call("recipes", *option) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 import torch
 import typer
@@ -51,7 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
         message = _message(error, debug=debug)
         if message is None:
             raise
-        _fail(message)
+        print(f"error: {message}", file=sys.stderr)
+        raise SystemExit(2) from None
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -68,8 +68,3 @@ def _message(error: Exception, *, debug: bool) -> str | None:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return f"{str(error).splitlines()[0] if str(error) else 'out of memory'}: {SMALLER}"
     return f"not enough memory: {SMALLER}" if "can't allocate memory" in str(error) else None
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(2)

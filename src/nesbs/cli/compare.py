@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Computing, RecipeName, decimals, numbers
+from nesbs.cli.options import Changes, Computing, RecipeName, numbers
 from nesbs.cli.options import budget as parsed_budget
 from nesbs.compare.budgets import budgeted, timed
 from nesbs.compare.curves import CurveGrid
@@ -43,7 +43,9 @@ def compare(
     changes: Changes = None,
     common: Computing,
 ) -> None:
-    """NESBS and its rivals under the same data, splits, networks and training.
+    """NESBS and its rivals, over seeds: one table.
+
+    All methods have the same data, splits, networks and training.
 
     \b
     {methods}
@@ -119,7 +121,7 @@ def curves(
     changes: Changes = None,
     common: Computing,
 ) -> None:
-    """How the test error falls with the number of architectures judged.
+    """Test error against architectures judged.
 
     Nothing but a supernet is trained: its weights judge and measure every ensemble (paper, Fig. 5).
 
@@ -133,10 +135,10 @@ def curves(
     loaded = common.recipe(recipe, changes)
     grid = CurveGrid(
         named_methods(methods, measure="supernet"),
-        budgets=numbers(budgets, "--budgets"),
-        sizes=None if sizes is None else numbers(sizes, "--sizes"),
-        temperatures=None if temperatures is None else decimals(temperatures, "--temperatures"),
-        deltas=() if deltas is None else decimals(deltas, "--deltas"),
+        budgets=numbers(budgets, "--budgets", int),
+        sizes=None if sizes is None else numbers(sizes, "--sizes", int),
+        temperatures=None if temperatures is None else numbers(temperatures, "--temperatures", float),
+        deltas=() if deltas is None else numbers(deltas, "--deltas", float),
     )
     with common.progress() as progress:
         measured = measure_curves(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -28,12 +29,17 @@ def recipes(
     """The recipes inside the package; with a name, its text."""
     if keys and name is not None:
         raise NesbsError("--keys lists the settings of all recipes: leave the name out")
-    if keys:
-        common.print(
-            *(f"{key}={default}" + (f"\n    {about}" if about else "") for key, default, about in described_keys())
-        )
+    if name is not None:
+        if name not in recipe_names():
+            raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
+        common.print(recipe_text(name).rstrip("\n"))
+    elif keys:
+        for key, default, about in described_keys():
+            common.print(f"{key}={default}", *([f"    {about}"] if about else []))
     else:
-        common.print(recipes_text(name))
+        for each in recipe_names():
+            header = takewhile(lambda line: line.startswith("#"), recipe_text(each).splitlines())
+            common.print(each, *("    " + line.removeprefix("#").strip() for line in header))
 
 
 def datasets(
@@ -51,9 +57,8 @@ def datasets(
         common.print(dataset_text(path, root, changes or [], fetch=fetch))
         return
     for name, source in DATASETS.items():
-        common.print(
-            name, f"    {source.about}", *([f"    needs in data.root: {source.needs}"] if source.needs else [])
-        )
+        needs = [f"    needs in data.root: {source.needs}"] if source.needs else []
+        common.print(name, f"    {source.about}", *needs)
     common.print("A folder of images (a sub-folder a class) or an .npz file works in place of a name.")
 
 
@@ -63,7 +68,7 @@ def zoo(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Also draw them as a picture.")] = None,
     common: Common,
 ) -> None:
-    """Published cells, each with its size and source; with a name, its cells."""
+    """Published cells and their sizes; with a name, its cells."""
     if name is None:
         if out is not None:
             raise NesbsError("--out draws one cell: name it")
@@ -73,26 +78,6 @@ def zoo(
     common.print(f"{name}\n{entry_text(name)}\n", cells_as_text(space, architecture), architecture)
     if out is not None:
         files.write_text(out, draw_cells(space, architecture, name))
-
-
-def recipes_text(name: str | None = None) -> str:
-    """A recipe whole, or the headers of all.
-
-    >>> recipes_text("toy").splitlines()[1]
-    '# command:  nesbs run toy --out runs/toy'
-    """
-    if name is not None:
-        if name not in recipe_names():
-            raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
-        return recipe_text(name).rstrip("\n")
-    lines = []
-    for each in recipe_names():
-        lines.append(each)
-        for line in recipe_text(each).splitlines():
-            if not line.startswith("#"):
-                break
-            lines.append("    " + line.removeprefix("#").strip())
-    return "\n".join(lines)
 
 
 def dataset_text(name: str, root: str | None, changes: Sequence[str], *, fetch: bool) -> str:

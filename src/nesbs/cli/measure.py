@@ -31,11 +31,12 @@ def quality(
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of accuracies in per cent.")] = None,
     common: Computing,
 ) -> None:
-    """How good the supernet's estimates are: look before trusting a search.
+    """How good the supernet's estimates are.
 
-    Correlation and agreement between estimated and true performance, of single architectures and of ensembles, with
-    intervals and a verdict. Truth is trained (a quarter of the recipe's epochs, unless --epochs says) or read from a
-    table with the columns architecture and NAME. What is the paper's method and what is ours: docs/how-it-works.md.
+    Look at it before you trust a search: correlation and agreement between estimated and true performance, of single
+    architectures and of ensembles, with intervals and a verdict. Truth is trained (a quarter of the recipe's epochs,
+    unless --epochs says) or read from a table with the columns architecture and NAME. What is the paper's method and
+    what is ours: docs/how-it-works.md.
     """
     with common.progress() as progress:
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
@@ -46,7 +47,7 @@ def quality(
             architectures=architectures,
             candidates=candidates,
             epochs=epochs,
-            sizes=None if sizes is None else numbers(sizes, "--sizes"),
+            sizes=None if sizes is None else numbers(sizes, "--sizes", int),
             table=table,
             column=column,
         )
@@ -66,7 +67,7 @@ def attack(
     changes: Changes = None,
     common: Computing,
 ) -> None:
-    """Attack one member, defend with the ensemble; then attack the ensemble.
+    """Attack one member or all, defend with all.
 
     Each member is attacked in turn. The table has the accuracy of the attacked member (Attack), of the ensemble on the
     same images (Defence), and of the ensemble where the attack is on its own answer (adaptive); the report adds

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import torch
 import typer
@@ -20,6 +20,7 @@ from nesbs.records.recipe import Recipe
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.stage import Progress
 
+Number = TypeVar("Number", int, float)
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run folder.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
@@ -92,30 +93,19 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def numbers(text: str, option: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them.
-
-    >>> numbers("1, 3,5", "--sizes")
-    (1, 3, 5)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise NesbsError(f"{option} takes whole numbers with commas between them, found {text!r}") from None
-
-
-def decimals(text: str, option: str) -> tuple[float, ...]:
+def numbers(text: str, option: str, kind: type[Number]) -> tuple[Number, ...]:
     """Numbers with commas between them.
 
-    >>> decimals("0.1,1,-10", "--deltas")
-    (0.1, 1.0, -10.0)
+    >>> numbers("1, 3,5", "--sizes", int), numbers("0.1,-10", "--deltas", float)
+    ((1, 3, 5), (0.1, -10.0))
     """
     try:
-        values = tuple(float(part) for part in text.split(","))
+        values = tuple(kind(part) for part in text.split(","))
     except ValueError:
-        values = (math.nan,)
-    if not all(map(math.isfinite, values)):
-        raise NesbsError(f"{option} takes numbers with commas between them, found {text!r}")
+        values = ()
+    if not values or not all(map(math.isfinite, values)):
+        whole = "whole " if kind is int else ""
+        raise NesbsError(f"{option} takes {whole}numbers with commas between them, found {text!r}")
     return values
 
 
