@@ -153,6 +153,7 @@ def test_training_takes_a_space_architectures_and_a_split(noise):
 
 
 def test_an_ensemble_is_networks_and_is_measured_on_a_split(ensemble, noise):
+    assert nesbs.Ensemble(ensemble.members[:1]).architectures == ensemble.architectures[:1]
     with pytest.raises(nesbs.NesbsError, match="members must be a list of networks .*found 'one'"):
         nesbs.Ensemble(["one"])
     with pytest.raises(nesbs.NesbsError, match="combine: .*found 'x'"):

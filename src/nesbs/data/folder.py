@@ -185,12 +185,7 @@ def _without_broken(part: Part, answers: Sequence[object], broken: Broken, *, ev
 
 
 def _resident(
-    part: Part,
-    view: View,
-    broken: Broken,
-    workers: int,
-    like: Split | None = None,
-    mean_std: MeanStd | None = None,
+    part: Part, view: View, broken: Broken, workers: int, like: Split | None = None, mean_std: MeanStd | None = None
 ) -> Split:
     """The images of a part, read into memory."""
     files = FileImages(_encoded(part.files), view, broken)
@@ -210,13 +205,7 @@ def _resident(
 
 
 def _streamed(
-    train: Part,
-    test: Part,
-    view: View,
-    broken: Broken,
-    workers: int,
-    random_crop: bool,
-    mean_std: MeanStd | None,
+    train: Part, test: Part, view: View, broken: Broken, workers: int, random_crop: bool, mean_std: MeanStd | None
 ) -> tuple[Split, Split]:
     """Both parts with their images left in the files."""
     images = FileImages(_encoded(train.files), view, broken, workers, random_crop)

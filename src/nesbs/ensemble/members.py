@@ -27,10 +27,11 @@ BATCH_SIZE = 500  # images that are predicted at once
 class Ensemble(nn.Module):
     """Networks with different architectures that answer together; members keep an axis of their own."""
 
-    def __init__(self, members: Sequence[Member], combine: Combine = COMBINE) -> None:
+    def __init__(self, members: Sequence[Member] | nn.ModuleList, combine: Combine = COMBINE) -> None:
         super().__init__()
         if not members:
             raise NesbsError("an ensemble needs at least one member")
+        members = list(members) if isinstance(members, nn.ModuleList) else members  # type: ignore[arg-type]
         expect_all(members, nn.Module, "members must be a list of networks such as space.network returns")
         EnsembleSettings.of({"combine": combine})
         self.members = nn.ModuleList(members)
@@ -83,13 +84,7 @@ def design_member(space: Space, architecture: Architecture, split: Split, settin
 
 
 def build_member(
-    space: Space,
-    architecture: Architecture,
-    split: Split,
-    settings: MemberSettings,
-    *,
-    seed: int,
-    name: str | int,
+    space: Space, architecture: Architecture, split: Split, settings: MemberSettings, *, seed: int, name: str | int
 ) -> Member:
     """An untrained stand-alone network for the images of a split, on its device."""
     space.check_images(*split.size, settings.stem)
@@ -144,8 +139,8 @@ def member_training(
 
     def drop(epoch: int, images: int, random: torch.Generator) -> Tensor:
         share = settings.dropped(epoch)
-        kept = torch.rand(*member.network.drop_paths, images, generator=random, device=random.device) >= share
-        return kept / (1 - share)
+        stays = torch.rand(*member.network.drop_paths, images, generator=random, device=random.device) >= share
+        return stays / (1 - share)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
         return CapturedStep(step, batch, member, optimiser)

@@ -86,8 +86,8 @@ def _parts(images: int, width: int, device: torch.device) -> Sequence[Tensor]:
 def scorer(estimator: Predictor, combine: Combine = COMBINE) -> Score:
     """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6).
 
-    What a candidate adds to a loss is kept, so that it is looked at once however often its ensembles are scored; its
-    whole predictions, of all classes, are given back.
+    Of a candidate the labels' probabilities are stored, so that it is estimated once however often its ensembles are
+    scored; its whole predictions, of all classes, are freed.
     """
     probabilities: dict[Architecture, Tensor] = {}  # of the labels
 
