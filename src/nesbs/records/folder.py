@@ -45,7 +45,7 @@ class RunRecords:
             predictions=PredictionsRecord.find(folder),
         )
         if records == cls():
-            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+            check_begun(folder)
         return records
 
     @property
@@ -90,6 +90,12 @@ def find_recipe(folder: Path) -> Recipe | None:
     """The recipe of a folder for showing it, None where there is none; what cannot be read has its default."""
     path = folder / RECIPE
     return Recipe.lenient(parse_yaml(files.read_text(path), str(path))) if path.is_file() else None
+
+
+def check_begun(folder: Path) -> None:
+    """Raise where no run has begun in the folder: its recipe is written first."""
+    if not (folder / RECIPE).is_file():
+        raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
 
 
 def is_comparison(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nesbs.errors import NesbsError
 from nesbs.records import is_comparison
-from nesbs.records.recipe import RECIPE
+from nesbs.records.folder import check_begun
 from nesbs.report.comparison_page import write_comparison_page
 from nesbs.report.run_page import write_report
 from nesbs.report.side_by_side import write_side_by_side
@@ -27,8 +27,8 @@ def write_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
                     f"{folder} is a comparison, which has a page of its own: `nesbs report {folder}` writes it; "
                     "side by side go runs, such as its seed-0"
                 )
-        elif not (folder / RECIPE).is_file():
-            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+        else:
+            check_begun(folder)
     if out is not None and len(runs) == 1:
         raise NesbsError("--out names the page of several runs side by side: one run's is report.html in its folder")
     page = out or SIDE_BY_SIDE

@@ -36,12 +36,6 @@ def begun(folder: Path) -> bool:
     return False
 
 
-def check(folder: Path) -> None:
-    """Raise where no run has begun in the folder."""
-    if not (folder / RECIPE).is_file():
-        raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
-
-
 def check_run(folder: Path) -> None:
     """Raise where the folder is a comparison's, in which no run may begin or be resumed."""
     if is_comparison(folder):

@@ -28,6 +28,7 @@ from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.records import MetricsRecord, PredictionsRecord, Recipe, RunRecord
+from nesbs.records.folder import check_begun
 from nesbs.records.recipe import RECIPE
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
@@ -74,7 +75,7 @@ class Run:
     ) -> Run:
         """A run that exists already."""
         folder = Path(folder)
-        folders.check(folder)
+        check_begun(folder)
         folders.check_run(folder)
         recipe = folders.read_recipe(folder)
         if seed is not None and seed != recipe.seed:

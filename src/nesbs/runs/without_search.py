@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nesbs import files
 from nesbs.errors import NesbsError
+from nesbs.records.folder import check_begun
 from nesbs.records.recipe import Recipe
 from nesbs.runs import folder as folders
 from nesbs.runs.recipe import training_recipe
@@ -57,7 +58,7 @@ def given_training(
         assert data is not None
         if size is not None:
             raise NesbsError("--size goes with --zoo and --architecture; a run has as many members as it chose")
-        folders.check(run)
+        check_begun(run)
         like = folders.read_recipe(run)
         path = run / "selection.json"
         if not path.is_file():
