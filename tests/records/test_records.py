@@ -24,8 +24,8 @@ from nesbs.records import (
     RunRecords,
     SelectionRecord,
     is_comparison,
+    provenance,
 )
-from nesbs.records import provenance as provenance
 from nesbs.records.base import Record
 from nesbs.records.metrics import EnsembleMetrics, NetworkMetrics
 from nesbs.records.run import StageRecord
@@ -59,7 +59,7 @@ COMPARISON = {
 EXPERIMENT = {
     "left_out": {"autoattack": "not installed"},
     "parts": {
-        "A": {"size": [12, 12], "methods": {"urs": [{"seed": 0, "error": 0.5}], "deep": []}},
+        "A": {"size": [12, 12], "methods": {"urs": [{"error": 0.5, "seed": 0}], "deep": []}},
         "B": {"methods": {"urs": {"clean": {"ensemble": 0.5}, "attacks": {"fgsm": {"attack": 0.1, "images": 4}}}}},
         "C": {"methods": {"urs": {"which": [0], "errors": [0.1], "points": [[1.5, 2]]}}, "plane": "t-SNE"},
         "D": {
@@ -214,6 +214,7 @@ def test_a_recipe_for_showing_has_defaults_for_what_cannot_be_read():
     assert (recipe.seed, recipe.members.cells) == (3, 5)
     assert recipe == Recipe.of({"seed": 3, "members": {"cells": 5}})
     assert Recipe.lenient({"sampler": {"name": "svgd-rd", "delta": [[]]}}).sampler == Recipe().sampler
+    assert Recipe.lenient({"sampler": {"delta": {"a": 1}}, "data": {"size": {"b": {}}}}) == Recipe()
 
 
 def save(folder, *names):

@@ -32,7 +32,7 @@ LENIENT = {"lenient": True}  # the context under which JSON is read
 T = TypeVar("T")
 
 
-def none_where_wrong(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+def _none_where_wrong(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     """Validate a value; where JSON is read, one of another kind is None."""
     try:
         return handler(value)
@@ -54,11 +54,12 @@ Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict()]
 # An integer stays one, so that it is written as it was read; infinite values and NaN are no numbers.
 Number = Count | Annotated[float, Strict(), AllowInfNan(False)]
-Numbers = tuple[Annotated[Number | None, WrapValidator(none_where_wrong)], ...]  # None where one is missing
+Maybe = Annotated[T | None, WrapValidator(_none_where_wrong)]  # an entry of a list or table: None where it is wrong
+Numbers = tuple[Maybe[Number], ...]
 Matrix = tuple[Annotated[Numbers, BeforeValidator(_empty_where_wrong)], ...]
 Texts = tuple[Annotated[str, BeforeValidator(_as_text)], ...]
 TextTable = dict[str, Annotated[str, BeforeValidator(_as_text)]]
-NumberTable = dict[str, Annotated[Number | None, WrapValidator(none_where_wrong)]]
+NumberTable = dict[str, Maybe[Number]]
 # Lists and tables of records: an entry of another kind is an empty record, so that places and names stay.
 Many = Annotated[tuple[T, ...], BeforeValidator(_empty_where_wrong)]
 Named = dict[str, T]

@@ -22,6 +22,7 @@ from nesbs.records.base import (
     TextTable,
 )
 from nesbs.records.curves import PointRecord
+from nesbs.records.metrics import NetworkMetrics
 from nesbs.records.quality import RankingRecord, Truth
 
 
@@ -41,16 +42,11 @@ class Epochs(Record):
     members: Count | None = None
 
 
-class MethodRow(Record):
+class MethodRow(NetworkMetrics):
     """A method's figures under one seed (tables 1, 2, 3, 5 and 7)."""
 
     seed: Count | None = None
     architectures: Texts | None = None
-    error: Number | None = None
-    top5_error: Number | None = None
-    nll: Number | None = None
-    brier: Number | None = None
-    ece: Number | None = None
     member_error: Number | None = None
     disagreement: Number | None = None
     parameters: Number | None = None

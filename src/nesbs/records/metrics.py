@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Annotated, ClassVar
-
-from pydantic import WrapValidator
+from typing import ClassVar
 
 from nesbs.evaluation import lowest
 from nesbs.records.base import (
     Count,
     Many,
     Matrix,
+    Maybe,
     Named,
     Number,
     Numbers,
@@ -19,10 +18,7 @@ from nesbs.records.base import (
     Record,
     StampedRecord,
     Texts,
-    none_where_wrong,
 )
-
-MEASURES = ("error", "nll", "brier", "ece", "top5_error")
 
 
 class NetworkMetrics(Record):
@@ -35,20 +31,12 @@ class NetworkMetrics(Record):
     top5_error: Number | None = None
 
 
-class Quality(Record):
-    """What temperature scaling changes."""
-
-    nll: Number | None = None
-    brier: Number | None = None
-    ece: Number | None = None
-
-
 class Calibrated(Record):
     """One network before and after temperature scaling; two temperatures where two halves were used."""
 
     temperatures: Numbers | None = None
-    before: Quality | None = None
-    after: Quality | None = None
+    before: NetworkMetrics | None = None
+    after: NetworkMetrics | None = None
 
 
 class ReliabilityBins(Record):
@@ -165,7 +153,7 @@ class Unseen(Record):
     images: Count | None = None
     seen_images: Count | None = None
     ensemble: Named[Detection] | None = None
-    members: tuple[Annotated[Named[Detection] | None, WrapValidator(none_where_wrong)], ...] | None = None
+    members: tuple[Maybe[Named[Detection]], ...] | None = None
 
 
 class Corrupted(Record):

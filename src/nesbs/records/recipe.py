@@ -46,13 +46,13 @@ class Recipe(Settings):
         >>> Recipe.lenient({"seed": 3, "space": None, "members": {"epochs": "many", "cells": 5}}).members.cells
         5
         """
-        kept = copy.deepcopy(dict(values))
+        left = copy.deepcopy(dict(values))
         while True:
             try:
-                return cls.model_validate(kept)
+                return cls.model_validate(left)
             except ValidationError as error:
                 for entry in error.errors():
-                    _remove(kept, entry["loc"])
+                    _remove(left, entry["loc"])
 
     def to_yaml(self) -> str:
         """The recipe with every default written out."""
@@ -90,10 +90,10 @@ class Recipe(Settings):
 
 
 def _remove(values: dict[str, Any], location: tuple[int | str, ...]) -> None:
-    """Take a setting out of nested sections; a location may go on into a setting's own value."""
+    """Take a setting out of nested sections; a location may continue into a setting's own value."""
     first, *rest = location or (next(iter(values)),)  # settings that do not go together: one after the other
     inner = values.get(str(first))
-    if rest and isinstance(inner, dict):
+    if rest and isinstance(inner, dict) and rest[0] in inner:
         _remove(inner, tuple(rest))
     else:
         values.pop(str(first), None)

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
-from pydantic import WrapValidator
-
-from nesbs.records.base import (
-    Count,
-    Matrix,
-    Named,
-    Number,
-    Numbers,
-    NumberTable,
-    Record,
-    StampedRecord,
-    Texts,
-    none_where_wrong,
-)
+from nesbs.records.base import Count, Matrix, Maybe, Named, Number, Numbers, NumberTable, Record, StampedRecord, Texts
 
 
 class DataRecord(Record):
@@ -43,10 +30,10 @@ class StageRecord(Record):
     device: str | None = None
     peak_memory: Count | None = None  # bytes
     channels: Numbers | None = None  # of each member
-    parameters: Annotated[Count | Numbers | None, WrapValidator(none_where_wrong)] = None  # of one network, or of each
+    parameters: Count | Numbers | None = None  # of one network, or of each
     multiply_adds: Numbers | None = None
     # Of every epoch: of a supernet one list, of members one for each.
-    losses: tuple[Annotated[Number | Numbers | None, WrapValidator(none_where_wrong)], ...] | None = None
+    losses: tuple[Maybe[Number | Numbers], ...] | None = None
     updates: Named[NumberTable] | None = None  # how often each operation of each edge was trained
     entropies: Numbers | None = None  # of the posterior, after every step of every fit
     starts: Count | None = None

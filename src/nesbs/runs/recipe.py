@@ -90,8 +90,8 @@ def training_recipe(
     >>> recipe.members.stem, recipe.ensemble.size, recipe.data.name
     ('imagenet', 3, 'imagenet')
     """
-    known = f"{data}-{space}"
-    source = name or (known if known in recipe_names() else None)
+    usual = f"{data}-{space}"
+    source = name or (usual if usual in recipe_names() else None)
     if source is None and like is not None:
         values = like.model_dump(mode="json")
         values["data"] = {"size": like.data.size} if data not in DATASETS else {}
@@ -139,9 +139,9 @@ def _value(key: str, text: str, change: str) -> Any:
         raise NesbsError(f"--set {change}: the value is not valid YAML") from None
 
 
-def _put(values: dict[str, Any], key: str, value: Any, known: Sequence[str]) -> None:
-    if key not in known:
-        raise NesbsError(f"unknown setting {key}: {did_you_mean(key, known)}")
+def _put(values: dict[str, Any], key: str, value: Any, settable: Sequence[str]) -> None:
+    if key not in settable:
+        raise NesbsError(f"unknown setting {key}: {did_you_mean(key, settable)}")
     section, dot, name = key.partition(".")
     if not dot:
         values[section] = value

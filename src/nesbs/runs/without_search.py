@@ -1,21 +1,20 @@
-"""Training that needs no search of its own: given architectures, and cells that another run found."""
+"""Training without a search of its own: of architectures the user names, or of those another run chose."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from nesbs import files
 from nesbs.errors import NesbsError
+from nesbs.records import Recipe, SelectionRecord
 from nesbs.records.folder import check_begun
-from nesbs.records.recipe import Recipe
 from nesbs.runs import folder as folders
 from nesbs.runs.recipe import training_recipe
 from nesbs.spaces import get_space, named_architecture, zoo
 
 
 def refuse_without_effect(**options: object) -> None:
-    """Raise where options were given that the members a search chose do not listen to."""
+    """Raise where options were given that have no effect on the members a search chose."""
     for name, value in options.items():
         if value:
             option = "--set" if name == "changes" else f"--{name}"
@@ -47,7 +46,7 @@ def given_training(
     if sum((run is not None, zoo_name is not None, bool(texts))) != 1:
         raise NesbsError("name one of RUN, --zoo and --architecture: they say what is trained")
 
-    def made(texts: Sequence[str], space: str, like: Recipe | None = None) -> Recipe:
+    def recipe_for(texts: Sequence[str], space: str, like: Recipe | None = None) -> Recipe:
         for text in texts:
             named_architecture(get_space(space), text)  # what cannot be built is refused before anything is loaded
         return training_recipe(
@@ -63,14 +62,14 @@ def given_training(
         path = run / "selection.json"
         if not path.is_file():
             raise NesbsError(f"{run} has no selection.json yet: run `nesbs search RECIPE --out {run}` first")
-        chosen = [str(text) for text in files.read_mapping(path).get("architectures", [])]
-        return made(chosen, like.space.name, like), run.resolve().with_name(
+        chosen = SelectionRecord.read(path).architectures or ()
+        return recipe_for(chosen, like.space.name, like), run.resolve().with_name(
             f"{run.resolve().name}-{Path(data).resolve().name}"
         )
     if zoo_name is not None:
-        return made([zoo_name], zoo.entry(zoo_name).space), Path(f"nesbs-{zoo_name}")
+        return recipe_for([zoo_name], zoo.entry(zoo_name).space), Path(f"nesbs-{zoo_name}")
     assert texts
     space = "nasbench201" if texts[0].lstrip().startswith("|") else "darts"
     if len(texts) > 1 and size not in (None, len(texts)):
         raise NesbsError(f"--size {size} goes with one --architecture, found {len(texts)}")
-    return made(texts, space), Path("nesbs-members")
+    return recipe_for(texts, space), Path("nesbs-members")
