@@ -1,4 +1,4 @@
-"""What goes wrong in the user's hands: one exception, whose message says what, what was found, what to do."""
+"""The one exception for bad input; its message says what was wrong, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class NesbsError(ValueError):
-    """Bad input or a run that cannot go on; the command shows the message alone and exits with code 2."""
+    """Bad input, or a run that cannot continue; the command shows the message alone and exits with code 2."""
 
 
 class DivergedError(NesbsError):
@@ -51,7 +51,7 @@ def _article(noun: str) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A half sentence that leads from a wrong word to the right one.
+    """Suggest the right word for a wrong one, as half a sentence.
 
     >>> did_you_mean("epoch", ["epochs", "cells"])
     'did you mean epochs?'

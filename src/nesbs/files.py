@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from nesbs.errors import NesbsError
 
-ABOUT = "about"  # where a file of tensors keeps the words about them
+ABOUT = "about"  # the key under which a file of tensors keeps text about them
 PART = ".part"  # ends the name of a file that is still being written
 
 
@@ -58,7 +58,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; a missing or unreadable one is a `NesbsError`."""
+    """Read the text of a file; a missing or unreadable one is a `NesbsError`."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The plain data in a JSON file; a broken one is a `NesbsError`."""
+    """Read the plain data in a JSON file; a broken one is a `NesbsError`."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -85,7 +85,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file; anything else is a `NesbsError`."""
+    """Read the mapping in a JSON file; anything else is a `NesbsError`."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise NesbsError(
@@ -95,7 +95,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: str) -> None:
-    """Write named tensors (and a few words about them) as safetensors, atomically."""
+    """Write named tensors (and some text about them) as safetensors, atomically."""
     with _replacing(path) as temporary:
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         # One key: safetensors writes several in any order, and the same contents should be the same bytes.
@@ -103,7 +103,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: s
 
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The tensors of a safetensors file and the words written beside them."""
+    """Read the tensors of a safetensors file and the text stored with them."""
     if not path.is_file():
         raise NesbsError(f"there is no file {path}")
     try:
@@ -118,7 +118,7 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[s
 
 
 def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Put tensors into a module, complaining in words when they do not belong to it."""
+    """Put tensors into a module; raise a `NesbsError` where they do not belong to it."""
     try:
         module.load_state_dict(dict(tensors))
     except RuntimeError as error:

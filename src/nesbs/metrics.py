@@ -1,4 +1,4 @@
-"""Error, NLL, Brier, ECE, disagreement, and what else is measured: once, for everybody.
+"""Every measure of predictions, written once: error, NLL, Brier, ECE, disagreement and others.
 
 Unless it says otherwise a function takes log-probabilities of shape (…, images, classes) and labels of shape
 (images,), and returns one float64 value for each leading index: members keep an axis of their own. Sums are
@@ -21,7 +21,7 @@ EDGE = 1e-6  # a confidence so near above the edge of a bin is at it: float32 pr
 
 
 def average(log_probs: Tensor) -> Tensor:
-    """Log of the members' mean probability: (members, images, classes) to (images, classes).
+    """Return the log of the members' mean probability: (members, images, classes) to (images, classes).
 
     >>> average(torch.tensor([[[0.2, 0.8]], [[0.6, 0.4]]]).log()).exp()
     tensor([[0.4000, 0.6000]])
@@ -30,7 +30,7 @@ def average(log_probs: Tensor) -> Tensor:
 
 
 def combine(logits: Tensor, how: Combine) -> Tensor:
-    """The ensemble's log-probabilities (images, classes) from its members' logits (members, images, classes).
+    """Return the ensemble's log-probabilities (images, classes) from its members' logits (members, images, classes).
 
     Members are averaged after the softmax (`probabilities`) or before it (`logits`).
 
@@ -48,7 +48,7 @@ def combine(logits: Tensor, how: Combine) -> Tensor:
 
 
 def error(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """Share of images whose most probable class is not the label; of equals the first class is predicted.
+    """Return the share of images whose most probable class (the first of equals) is not the label.
 
     >>> error(torch.tensor([[0.9, 0.1], [0.8, 0.2]]).log(), torch.tensor([0, 1]))
     tensor(0.5000, dtype=torch.float64)
@@ -57,7 +57,7 @@ def error(log_probs: Tensor, labels: Tensor) -> Tensor:
 
 
 def top_k_error(log_probs: Tensor, labels: Tensor, k: int = 5) -> Tensor:
-    """Share of images whose label is not among the `k` most probable classes.
+    """Return the share of images whose label is not among the `k` most probable classes.
 
     Of equally probable classes the one of lower number comes first, as in `error`, which is the case k = 1.
     With k classes or fewer nothing can be wrong.
@@ -74,7 +74,7 @@ def top_k_error(log_probs: Tensor, labels: Tensor, k: int = 5) -> Tensor:
 
 
 def nll(log_probs: Tensor, labels: Tensor, *, noise: float = 0.0) -> Tensor:
-    """Mean negative log-probability of the label.
+    """Return the mean negative log-probability of the label.
 
     With `noise` a share of the labels is taken for random, so that no single image can cost much:
     −log((1 − noise) p + noise / classes).
@@ -91,7 +91,7 @@ def nll(log_probs: Tensor, labels: Tensor, *, noise: float = 0.0) -> Tensor:
 
 
 def brier(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared distance to the one-hot label, summed over classes (from 0 to 2).
+    """Return the mean squared distance to the one-hot label, summed over classes (from 0 to 2).
 
     >>> brier(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([0]))
     tensor(0.5000, dtype=torch.float64)
@@ -102,7 +102,7 @@ def brier(log_probs: Tensor, labels: Tensor) -> Tensor:
 
 
 def ece(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> Tensor:
-    """Expected calibration error: mean gap of confidence and accuracy over equal-width bins of confidence.
+    """Return the expected calibration error: the mean gap of confidence and accuracy over bins of confidence.
 
     Bin i of n is (i/n, (i+1)/n], as in Guo et al. (2017): a confidence at an edge counts below it, and one of 1
     in the last bin. (torchmetrics puts an edge above it and 1 in a bin of its own.)
@@ -115,7 +115,7 @@ def ece(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> Tensor:
 
 
 def reliability(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> tuple[Tensor, Tensor, Tensor]:
-    """What the ECE sums, bin by bin: number of images, mean confidence and accuracy, (…, bins) each.
+    """Return what the ECE sums, bin by bin: number of images, mean confidence and accuracy, (…, bins) each.
 
     The bins are those of `ece`; an empty one has confidence and accuracy NaN.
 
@@ -131,7 +131,7 @@ def reliability(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> tuple[Te
 
 
 def disagreement(log_probs: Tensor) -> Tensor:
-    """Pairwise predictive disagreement (PPD): share of images two members label differently, mean over pairs.
+    """Return the share of images that two members label differently, mean over pairs (PPD).
 
     Takes (members, images, classes); one member disagrees with nobody.
 
@@ -143,13 +143,13 @@ def disagreement(log_probs: Tensor) -> Tensor:
 
 
 def disagreement_matrix(log_probs: Tensor) -> Tensor:
-    """Share of images on which each pair of members differs: (members, images, classes) to (members, members)."""
+    """Return the share of images on which each pair differs: (members, images, classes) to (members, members)."""
     labels = log_probs.argmax(-1)
     return (labels[:, None] != labels[None, :]).double().mean(-1)
 
 
 def entropy(log_probs: Tensor) -> Tensor:
-    """Entropy in nats of every prediction: (…, images, classes) to (…, images).
+    """Return the entropy in nats of every prediction: (…, images, classes) to (…, images).
 
     >>> entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]).log())
     tensor([0.6931, 0.0000], dtype=torch.float64)
@@ -159,7 +159,7 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 
 def mutual_information(log_probs: Tensor) -> Tensor:
-    """How much the members tell each other apart, in nats: (members, images, classes) to (images,).
+    """Return how much the members' answers differ, in nats: (members, images, classes) to (images,).
 
     The entropy of their mean prediction less the mean of their entropies; never negative, 0 for one member.
 
@@ -171,7 +171,7 @@ def mutual_information(log_probs: Tensor) -> Tensor:
 
 
 def auroc(seen: Tensor, unseen: Tensor) -> Tensor:
-    """Chance that a score of `seen` (images,) is above one of `unseen` (other images,); equals count half.
+    """Return the chance that a score of `seen` (images,) is above one of `unseen` (other images,); equals count half.
 
     The area under the ROC curve, exactly, with the seen data as the positive class.
 
@@ -185,7 +185,7 @@ def auroc(seen: Tensor, unseen: Tensor) -> Tensor:
 
 
 def fpr_at(seen: Tensor, unseen: Tensor, share: float = 0.95) -> Tensor:
-    """Share of unseen data taken for seen where the threshold keeps at least a `share` of the seen data.
+    """Return the share of unseen data taken for seen where the threshold keeps a `share` of the seen data or more.
 
     The threshold is the highest that does so; a score at it counts as seen, on both sides.
 
@@ -201,7 +201,7 @@ def fpr_at(seen: Tensor, unseen: Tensor, share: float = 0.95) -> Tensor:
 
 
 def cross_entropy(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of predictions (…, images, classes) to distributions `target` (images, classes).
+    """Return the mean cross-entropy of predictions (…, images, classes) to distributions `target` (images, classes).
 
     >>> cross_entropy(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.9, 0.1]]))
     tensor(0.6931, dtype=torch.float64)
@@ -210,7 +210,7 @@ def cross_entropy(log_probs: Tensor, target: Tensor) -> Tensor:
 
 
 def kl_divergence(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Mean KL divergence in nats from predictions (…, images, classes) to distributions `target` (images, classes).
+    """Return the mean KL divergence from predictions (…, images, classes) to distributions `target` (images, classes).
 
     >>> kl_divergence(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]]))
     tensor(0.6931, dtype=torch.float64)
@@ -220,7 +220,7 @@ def kl_divergence(log_probs: Tensor, target: Tensor) -> Tensor:
 
 
 def total_variation(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Mean total variation distance (0 to 1) of predictions (…, images, classes) and `target` (images, classes).
+    """Return the mean total variation distance of predictions (…, images, classes) and `target` (images, classes).
 
     >>> total_variation(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.9, 0.1]]))
     tensor(0.4000, dtype=torch.float64)

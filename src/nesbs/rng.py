@@ -14,7 +14,7 @@ import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A seed for one purpose, 63 bits, from the run's seed and the names of the purpose.
+    """Derive a seed for one purpose, 63 bits, from the run's seed and the names of the purpose.
 
     >>> derive(0, "supernet", 1) == derive(0, "supernet", 1)
     True
@@ -26,7 +26,7 @@ def derive(seed: int, *names: str | int) -> int:
 
 
 def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A fresh generator for one purpose, on one device.
+    """Make a fresh generator for one purpose, on one device.
 
     >>> a, b = generator(0, "crop"), generator(0, "crop")
     >>> bool((torch.rand(3, generator=a) == torch.rand(3, generator=b)).all())

@@ -61,7 +61,7 @@ class Settings(BaseModel):
 
 
 def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function answer an unknown keyword with a `NesbsError` that names the nearest one it knows."""
+    """Let a function answer an unknown keyword with a `NesbsError` that names the nearest one."""
     names = inspect.signature(function).parameters
 
     @wraps(function)
@@ -75,7 +75,7 @@ def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> list[str]:
-    """Every settable key of nested settings, dotted: `supernet.epochs`."""
+    """List every settable key of nested settings, dotted: `supernet.epochs`."""
     names: list[str] = []
     for name, field in model.model_fields.items():
         inner = field.annotation

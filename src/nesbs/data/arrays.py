@@ -16,7 +16,7 @@ TEST_FRACTION = 0.2  # of each class, where a source has no test part of its own
 
 
 def load_npz(path: Path) -> tuple[Split, Split]:
-    """Training and test part of an `.npz` file of images (uint8; grey, or colour with channels last).
+    """Read the training and the test part of an `.npz` file of images (uint8; grey, or colour with channels last).
 
     An array `classes` of strings names the classes; without it there are as many as the largest training
     label says.

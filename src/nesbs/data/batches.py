@@ -16,7 +16,7 @@ AHEAD = 16  # batches made at once on a GPU
 def batches(
     split: Split, batch_size: int, *, generator: torch.Generator, crop: int = 0, flip: bool = False, cutout: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """One epoch of shuffled batches: images (batch, channels, height, width) in [0, 1], labels (batch,).
+    """Yield one epoch of shuffled batches: images (batch, channels, height, width) in [0, 1], labels (batch,).
 
     All batches have the same size; what does not fill one waits for the next epoch's shuffle. A split
     smaller than a batch is one batch. `generator` is on the split's device. Streamed images are read ahead by
@@ -52,7 +52,7 @@ def _stored(split: Split, parts: list[Tensor], generator: torch.Generator) -> It
 
 
 def steps_per_epoch(split: Split, batch_size: int) -> int:
-    """How many batches `batches` yields."""
+    """Return how many batches `batches` yields."""
     return max(1, len(split) // batch_size)
 
 

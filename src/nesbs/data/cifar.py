@@ -32,7 +32,7 @@ CLASSES_100 = tuple(_FINE_LABELS.split())
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one of the two sets keeps what, in each of its layouts."""
+    """The names of one set's folders, files and keys in both of its layouts."""
 
     title: str
     classes: tuple[str, ...]
@@ -67,7 +67,7 @@ CIFAR100 = Layout(
 
 
 def load_cifar(layout: Layout, root: Path) -> tuple[Split, Split]:
-    """Training and test part, from whichever layout lies below `root` (the binary one first)."""
+    """Read the training and the test part from whichever layout lies below `root` (the binary one first)."""
     if (root / layout.binary).is_dir():
         folder, read = root / layout.binary, _read_binary
     elif (root / layout.python).is_dir():
@@ -112,15 +112,16 @@ def _read_python(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Te
 
 
 def joined(parts: list[Part], shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """All parts in one: images (images, *shape) and labels (images,); the list is emptied, so that each part is freed
-    as soon as it has been copied.
+    """Join all parts: images (images, *shape) and labels (images,).
+
+    The list is emptied, so that each part is freed as soon as it has been copied.
     """
     count = sum(len(labels) for _, labels in parts)
     return fill((parts.pop(0) for _ in range(len(parts))), count, shape)
 
 
 def fill(parts: Iterator[Part], count: int, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """Copy parts into tensors made once: images (count, *shape) uint8 and labels (count,)."""
+    """Copy parts into new tensors: images (count, *shape) uint8 and labels (count,)."""
     images, labels = np.empty((count, *shape), dtype=np.uint8), np.empty(count, dtype=np.int64)
     done = 0
     for pixels, numbers in parts:

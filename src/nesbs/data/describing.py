@@ -10,7 +10,7 @@ from nesbs.data.streaming import FileImages
 
 
 def describe(data: Dataset) -> str:
-    """Counts, sizes, mean and deviation, where the images are, every class, and what was left out.
+    """Describe a data set: counts, sizes, mean and deviation, where the images are, every class, and what was left out.
 
     >>> from nesbs.data import load_dataset
     >>> print(describe(load_dataset(train_limit=100, test_limit=20)).partition("T-shirt")[0], end="")

@@ -18,7 +18,7 @@ ELSEWHERE = {
 
 
 def download(name: str, root: Path) -> bool:
-    """Fetch a named data set into `root` unless it is there; whether it was fetched."""
+    """Fetch a named data set into `root` unless it is there; return whether it was fetched."""
     if name in ELSEWHERE:
         raise NesbsError(f"--download: {name} {ELSEWHERE[name]}")
     if name not in DOWNLOADERS:

@@ -39,7 +39,7 @@ class Part:
     labels: Tensor
 
     def at(self, index: Tensor | Sequence[int]) -> Part:
-        """The files at `index`, in that order."""
+        """Return the files at `index`, in that order."""
         chosen = torch.as_tensor(index, dtype=torch.int64)
         return replace(self, files=[self.files[i] for i in chosen.tolist()], labels=self.labels[chosen])
 
@@ -47,7 +47,9 @@ class Part:
 def load_folder(
     path: Path, settings: DataSettings, *, share: float = 1.0, colour: bool = False, mean_std: MeanStd | None = None
 ) -> tuple[Split, Split, tuple[str, ...]]:
-    """Training part, test part and what could not be read; without `test/` (or `val/`) it is split for you.
+    """Load the training part, the test part and the reasons why some images could not be read.
+
+    Without `test/` (or `val/`) the images are split for you.
 
     Images go to `size` × `size`, by default to the multiple of 4 nearest to their median shorter side (at
     most 64): every search space takes that. Grey images stay grey unless a colour image is among them
@@ -81,7 +83,7 @@ def load_folder(
 
 
 def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
-    """ImageNet: streamed, in colour, with the published mean and deviation.
+    """Load ImageNet: streamed, in colour, with the published mean and deviation.
 
     For training a random part of each image is resized, for testing the middle square of 87.5 % of its
     shorter side.
@@ -97,7 +99,7 @@ def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tup
 
 
 def nearest_multiple(side: float, of: int = 4) -> int:
-    """The multiple of `of` nearest to `side`, at least 8.
+    """Return the multiple of `of` nearest to `side`, at least 8.
 
     >>> nearest_multiple(30), nearest_multiple(29), nearest_multiple(3)
     (32, 28, 8)

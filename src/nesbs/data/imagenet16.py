@@ -24,7 +24,7 @@ TEST = "val_data"
 
 
 def load_imagenet16(root: Path) -> tuple[Split, Split]:
-    """Training and test part; classes are called by their published numbers, "1" to "120"."""
+    """Read the training and the test part; classes are called by their published numbers, "1" to "120"."""
     folder = root / FOLDER
     if not folder.is_dir():
         raise NesbsError(f"{root} has no folder {FOLDER}: unpack ImageNet16 as NAS-Bench-201 gives it out (data.root)")

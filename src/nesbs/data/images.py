@@ -25,7 +25,7 @@ class Broken:
     reasons: dict[str, str] = field(default_factory=dict)  # by file
 
     def add(self, file: str, reason: str) -> bool:
-        """Note an image; whether it is a new one."""
+        """Remember an image; return whether it is a new one."""
         new = file not in self.reasons
         self.reasons.setdefault(file, reason)
         return new
@@ -59,7 +59,7 @@ class View:
         return 1 if self.mode == "L" else 3
 
     def read(self, file: str, seed: int | None = None) -> np.ndarray:
-        """One image; with a `seed`, a random part of it instead (`random_box`)."""
+        """Read one image; with a `seed`, a random part of it instead (`random_box`)."""
         with opened(file) as raw:
             image: Image.Image = ImageOps.exif_transpose(raw)
             if image.mode.startswith("I") or image.mode == "F":
@@ -76,14 +76,14 @@ class View:
 
 
 def read_header(file: str) -> tuple[int, bool]:
-    """An image's shorter side and whether it is grey, from its header alone."""
+    """Read an image's shorter side and whether it is grey, from its header alone."""
     with opened(file) as image:
         return min(image.size), image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;16")
 
 
 @contextlib.contextmanager
 def opened(file: str) -> Iterator[Image.Image]:
-    """An image file; whatever goes wrong while it is open says which file it was."""
+    """Open an image file; an error while it is open names the file."""
     try:
         with Image.open(file) as image:
             yield image
@@ -92,7 +92,7 @@ def opened(file: str) -> Iterator[Image.Image]:
 
 
 def random_box(width: int, height: int, *, seed: int) -> tuple[int, int, int, int]:
-    """A random part of an image as (left, top, right, bottom): 8 to 100 % of its area, at most 4:3 or 3:4.
+    """Draw a random part of an image as (left, top, right, bottom): 8 to 100 % of its area, at most 4:3 or 3:4.
 
     It depends on the size and the seed alone.
 

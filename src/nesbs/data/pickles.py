@@ -36,7 +36,7 @@ KINDS = {f"{kind}{width}" for kind in "iuf" for width in (1, 2, 4, 8)} - {"f1", 
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
-    """The dict in a pickle file: strings to arrays, lists, numbers or strings; anything else is refused.
+    """Read the dict in a pickle file: strings to arrays, lists, numbers or strings; anything else is refused.
 
     Keys that Python 2 wrote as bytes come as strings. Arrays are read-only and hold numbers.
     """
@@ -56,7 +56,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
 
 
 def read_labelled(folder: Path, names: Sequence[str], label_key: str, width: int, release: str) -> Iterator[Part]:
-    """Images (images, `width`) uint8 and labels (images,) int64 of each of the pickles `names` in a folder."""
+    """Yield images (images, `width`) uint8 and labels (images,) int64 of each of the pickles `names` in a folder."""
     paths = [folder / name for name in names]
     missing = [path for path in paths if not path.is_file()]
     if missing:

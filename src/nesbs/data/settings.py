@@ -43,7 +43,7 @@ DATASETS = {
 
 
 class DataSettings(Settings):
-    """What comes in (recipe section `data`)."""
+    """Which images are used and how they are read (recipe section `data`)."""
 
     name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
     root: str | None = Field(None, description="the folder that holds a named data set's own folder")
@@ -68,7 +68,7 @@ class DataSettings(Settings):
     broken_limit: int = Field(10, ge=0, description="leave out up to so many images that cannot be read")
 
     def resolved(self) -> DataSettings:
-        """The same with whole paths, so that a run can go on from another folder."""
+        """Return the same with absolute paths, so that a run can be resumed from another folder."""
 
         def whole(path: str) -> str:
             return str(Path(path).expanduser().resolve())

@@ -1,4 +1,4 @@
-"""From a name, a folder or a file to a `Dataset`."""
+"""Load a `Dataset` by name, from a folder or from a file."""
 
 from __future__ import annotations
 

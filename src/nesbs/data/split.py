@@ -75,12 +75,12 @@ class Split:
         return self.stored.device
 
     def to(self, device: torch.device | str) -> Split:
-        """The same split on another device."""
+        """Return the same split on another device."""
         parts = {name: getattr(self, name).to(device) for name in ("stored", "labels", "mean", "std")}
         return replace(self, **parts, index=None if self.index is None else self.index.to(device))
 
     def subset(self, index: Tensor) -> Split:
-        """The images at `index`, in that order: a view that shares the stored images.
+        """Return the images at `index`, in that order: a view that shares the stored images.
 
         >>> split = make_split(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.arange(4), ("a",) * 4, source="four")
         >>> part = split.subset(torch.tensor([3, 1]))
@@ -91,17 +91,17 @@ class Split:
         return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
 
     def compact(self) -> Split:
-        """The same images with storage of their own, for a part that outlives the whole (files have theirs)."""
+        """Return the same images with storage of their own, for a part that outlives the whole (files have theirs)."""
         if self.index is None or self.streamed:
             return self
         return replace(self, stored=self.bytes(), index=None)
 
     def bytes(self, index: Tensor | slice = slice(None)) -> Tensor:
-        """Images as they are stored, (images, channels, height, width) uint8."""
+        """Return images as they are stored, (images, channels, height, width) uint8."""
         return self.stored[index if self.index is None else self.index[index]]
 
     def pixels(self, index: Tensor | slice = slice(None)) -> Tensor:
-        """Images as floats in [0, 1], (images, channels, height, width)."""
+        """Return images as floats in [0, 1], (images, channels, height, width)."""
         return self.bytes(index).float().div_(255)
 
 
@@ -141,11 +141,11 @@ class Dataset:
         return parts
 
     def check_search_split(self) -> None:
-        """Raise where there are too few training images to hold some out."""
+        """Raise where there are too few training images for the search split."""
         _ = self._search_split
 
     def to(self, device: torch.device | str) -> Dataset:
-        """The same data set on another device."""
+        """Return the same data set on another device."""
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
@@ -182,7 +182,7 @@ def make_split(
     like: Split | None = None,
     mean_std: MeanStd | None = None,
 ) -> Split:
-    """Check images and labels that came from outside and make a `Split`.
+    """Check images and labels from outside and make a `Split` of them.
 
     Mean and deviation are `mean_std`, or those of the split that it is `like`, or computed.
     """
@@ -210,7 +210,7 @@ def make_split(
 
 
 def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
-    """The same images in grey (1) or colour (3 channels) at another size, (height, width).
+    """Return the same images in grey (1) or colour (3 channels) at another size, (height, width).
 
     Grey becomes colour by repeating, colour grey by its luminance; sizes change by bilinear interpolation with
     antialiasing, and the sides' proportions with them. Mean and deviation stay as they are.
@@ -231,9 +231,9 @@ def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
 
 
 def channel_statistics(images: Tensor) -> MeanStd:
-    """Mean and deviation of every channel, each (channels,), in [0, 1], of images (images, channels, height, width).
+    """Return mean and deviation of every channel, (channels,) each, of images (images, channels, height, width).
 
-    Bytes are counted in whole numbers, a few images at a time: exact, and without a larger copy of them.
+    In [0, 1]. Bytes are summed in whole numbers, a few images at a time: exact, and without a larger copy of them.
 
     >>> channel_statistics(torch.tensor([0, 255], dtype=torch.uint8).reshape(2, 1, 1, 1))
     (tensor([0.5000]), tensor([0.5000]))

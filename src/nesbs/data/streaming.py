@@ -33,13 +33,13 @@ Answer = tuple[Tensor, dict[int, str]]
 
 
 def default_workers() -> int:
-    """The machine's cores less one for the training, at most 8."""
+    """Return the number of cores less one for the training, at most 8."""
     return max(0, min(MOST_WORKERS, (os.cpu_count() or 1) - 1))
 
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
-    """Stands where a `Split` has its stored images: `files` (images,) are paths as bytes.
+    """Images in their files, in the place of a `Split`'s stored images: `files` (images,) are paths as bytes.
 
     Indexing reads images, in threads, as (images, channels, side, side) uint8 on `device`; `batches` reads an
     epoch ahead of its use, in processes. Headers were looked at when the folder was listed; a file whose
@@ -73,7 +73,7 @@ class FileImages:
         return torch.cat(images).to(self.device)
 
     def to(self, device: torch.device | str) -> FileImages:
-        """The same images, to be given out on another device."""
+        """Return the same images for another device."""
         return replace(self, device=torch.device(device))
 
     def read(self, numbers: np.ndarray, seeds: np.ndarray | None = None) -> Answer:
@@ -89,7 +89,7 @@ class FileImages:
         return torch.from_numpy(images), failed
 
     def batches(self, index: Sequence[Tensor], *, generator: torch.Generator) -> Iterator[Tensor]:
-        """The images of each batch of `index`, read ahead by `workers` processes, (batch, channels, side, side).
+        """Yield the images of each batch of `index`, read ahead by `workers` processes, (batch, channels, side, side).
 
         Where `random_crop` is set, each image's part is drawn from `generator`, which is on this device.
         """
@@ -99,7 +99,7 @@ class FileImages:
             if self.random_crop:
                 seeds = torch.randint(2**62, part.shape, generator=generator, device=self.device).cpu().numpy()
             requests.append((part.cpu().numpy(), seeds))
-        with _patience():
+        with _without_warnings():
             loader = DataLoader(
                 _Reader(self),
                 batch_size=None,
@@ -137,7 +137,7 @@ class FileImages:
 
 
 class _Reader(Dataset[Answer]):
-    """What a process holds: a batch's request in, its images out."""
+    """Reads the images of a batch, in a process of its own."""
 
     def __init__(self, images: FileImages) -> None:
         self._images = images.to("cpu")
@@ -151,8 +151,8 @@ def _as_it_is(answer: Any) -> Any:
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
-    """Start processes without Python's and torch's advice: their number is the user's, and they only read files."""
+def _without_warnings() -> Iterator[None]:
+    """Silence warnings about the number of processes, which the user chose, and about fork: they only read files."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)

@@ -32,7 +32,7 @@ ENSEMBLE = EnsembleSettings()
 
 
 def choose(proposals: Sequence[Proposal], score: Score) -> tuple[int, list[float]]:
-    """The position of the proposal with the lowest loss (the first of equals), and all losses (line 8)."""
+    """Find the position of the proposal with the lowest loss (the first of equals), and all losses (line 8)."""
     losses = score([proposal.architectures for proposal in proposals]).tolist()
     return _lowest(losses), losses
 
@@ -66,7 +66,7 @@ def forward_select(candidates: Sequence[Architecture], size: int, score: Score) 
 def decide(
     proposals: Sequence[Proposal], score: Score, method: Method
 ) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
-    """The ensemble that proposals end with: its members, its loss, its proposal, and the losses of all of them.
+    """Choose from proposals: the members, their loss, their proposal, and the losses of all proposals.
 
     The best proposal (line 8); with `forward` (ours, not the paper's) a greedy choice from all their candidates where
     that is better, which is no proposal.

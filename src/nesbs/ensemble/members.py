@@ -43,18 +43,18 @@ class Ensemble(nn.Module):
         return tuple(member.architecture for member in self.members)  # type: ignore[misc]
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of every member, (members, batch, classes), for images (batch, channels, height, width) in [0, 1]."""
+        """Return logits (members, batch, classes) for images (batch, channels, height, width) in [0, 1]."""
         return torch.stack([member(images) for member in self.members])
 
     def combined(self, logits: Tensor) -> Tensor:
-        """The ensemble's log-probabilities (images, classes) from its members' logits (members, images, classes)."""
+        """Return the ensemble's log-probabilities (images, classes) from logits (members, images, classes)."""
         return metrics.combine(logits, self.combine)
 
     @torch.no_grad()
     def predict(
         self, split: Split, *, batch_size: int = BATCH_SIZE, change: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Logits of every member for all images of a split, (members, images, classes).
+        """Return the logits of every member for all images of a split, (members, images, classes).
 
         `change` is applied to each batch of images (batch, channels, height, width) in [0, 1] before.
         """
@@ -65,7 +65,7 @@ class Ensemble(nn.Module):
 
 
 def design_member(space: Space, architecture: Architecture, split: Split, settings: MemberSettings) -> Member:
-    """The stand-alone network that the settings ask for, with random weights."""
+    """Build the stand-alone network that the settings ask for, with random weights."""
 
     def network(channels: int | None) -> Member:
         return space.network(
@@ -86,7 +86,7 @@ def design_member(space: Space, architecture: Architecture, split: Split, settin
 def build_member(
     space: Space, architecture: Architecture, split: Split, settings: MemberSettings, *, seed: int, name: str | int
 ) -> Member:
-    """An untrained stand-alone network for the images of a split, on its device."""
+    """Build an untrained stand-alone network for the images of a split, on its device."""
     space.check_images(*split.size, settings.stem)
     with rng.seeded(seed, "member", name, "weights"):
         member = design_member(space, architecture, split, settings)
@@ -106,7 +106,7 @@ def train_member(
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> tuple[Member, list[float]]:
-    """Train one stand-alone network from scratch; the network and the mean loss of every epoch.
+    """Train one stand-alone network from scratch; return it and the mean loss of every epoch.
 
     `name` tells members of one run apart: the same architecture under two names gets different weights,
     order of images and augmentation.
@@ -126,7 +126,7 @@ def member_training(
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
-    """The training of one member, to be run beside others (`side_by_side`)."""
+    """Prepare the training of one member, to be run beside others (`side_by_side`)."""
 
     def loss(batch: Batch) -> Tensor:
         logits, auxiliary = member.outputs(batch.images, drop=batch.noise)
@@ -161,7 +161,7 @@ def member_training(
 
 
 def groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:
-    """`indices` in groups of `size`, those that are trained side by side.
+    """Split `indices` into groups of `size`, those that are trained side by side.
 
     >>> groups(range(5), 2)
     [range(0, 2), range(2, 4), range(4, 5)]

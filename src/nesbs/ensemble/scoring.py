@@ -22,18 +22,18 @@ AT_ONCE = 64  # candidates whose predictions are in memory together
 
 
 class Predictor(Protocol):
-    """Knows the predictions of any architecture on one split: a supernet's `Estimator`, or networks trained alone."""
+    """Predictions of any architecture on one split: a supernet's `Estimator`, or networks trained alone."""
 
     @property
     def split(self) -> Split:
         """The images that are predicted."""
 
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
-        """Log-probabilities (architectures, images, classes)."""
+        """Return log-probabilities (architectures, images, classes)."""
 
 
 def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine: Combine = COMBINE) -> Tensor:
-    """Validation NLL of many ensembles of cached predictions, in one computation.
+    """Return the validation NLL of many ensembles of cached predictions, in one computation.
 
     log_probs (candidates, images, classes), labels (images,), members (ensembles, size) of candidates'
     indices; returns (ensembles,).
@@ -54,7 +54,7 @@ def ensemble_losses(log_probs: Tensor, labels: Tensor, members: Tensor, combine:
 
 
 def of_label(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """The labels' probabilities: (candidates, images, classes) to (candidates, images), in float64.
+    """Return the labels' probabilities: (candidates, images, classes) to (candidates, images), in float64.
 
     The loss of an ensemble that averages probabilities needs no more of its members.
     """
@@ -84,7 +84,7 @@ def _parts(images: int, width: int, device: torch.device) -> Sequence[Tensor]:
 
 
 def scorer(estimator: Predictor, combine: Combine = COMBINE) -> Score:
-    """Score ensembles by their validation loss, such as the supernet's weights estimate it (Algorithm 1, line 6).
+    """Make a score of ensembles: their validation loss, estimated with the supernet's weights (Algorithm 1, line 6).
 
     Of a candidate the labels' probabilities are stored, so that it is estimated once however often its ensembles are
     scored; its whole predictions, of all classes, are freed.

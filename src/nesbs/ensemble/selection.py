@@ -29,7 +29,7 @@ class Selection:
 
     @classmethod
     def fixed(cls, architectures: tuple[Architecture, ...]) -> Selection:
-        """A selection of architectures that the user fixed: nothing was searched."""
+        """Return the selection of architectures that the user fixed: nothing was searched."""
         return cls(architectures, None, None, None, "given", (), ())
 
     @property
@@ -47,7 +47,7 @@ class Selection:
         return [*lowest.items(), *((delta, None) for delta in self.passed_over)]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads back; no time, path, version or device."""
+        """Return plain data that `from_json` reads back; no time, path, version or device."""
         return {
             "architectures": [str(architecture) for architecture in self.architectures],
             "loss": self.loss,

@@ -59,7 +59,7 @@ class EnsembleSettings(Settings):
         return self
 
     def fixed(self, space: Space) -> tuple[Architecture, ...] | None:
-        """The architectures that the user fixed, `size` of them; None where they are to be searched."""
+        """Return the architectures that the user fixed, `size` of them; None where they are to be searched."""
         if self.architectures is None:
             return None
         named = tuple(named_architecture(space, text) for text in self.architectures)
@@ -104,14 +104,14 @@ class MemberSettings(TrainingSettings):
         return self
 
     def compiles(self, split: Split) -> bool:
-        """Whether kernels are fused for a training on these images: it takes some seconds, so a long one."""
+        """Return whether kernels are fused for training on these images: only where it is long enough to pay."""
         if split.device.type != "cuda":
             return False
         long_enough = self.epochs * steps_per_epoch(split, self.batch_size) >= WORTH_COMPILING
         return long_enough if self.compile == "auto" else self.compile
 
     def dropped(self, epoch: int) -> float:
-        """DropPath's probability in an epoch (from 0).
+        """Return DropPath's probability in an epoch (from 0).
 
         >>> MemberSettings(epochs=4, drop_path=0.2).dropped(2)
         0.1

@@ -11,7 +11,7 @@ from nesbs.errors import NesbsError
 def tune(
     loss: Callable[[float], float | None], *, trials: int, low: float, high: float, seed: int
 ) -> list[tuple[float, float | None]]:
-    """Minimise `loss` over [low, high]; every value tried with its loss, in order.
+    """Minimise `loss` over [low, high]; return every value tried with its loss, in order.
 
     `loss` may answer None for a value at which there is nothing to judge. Needs the `hpo` extra.
 

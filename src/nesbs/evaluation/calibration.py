@@ -23,7 +23,7 @@ COLDEST, HOTTEST = 0.01, 100.0  # where every answer is right, or worse than cha
 
 @dataclass(frozen=True)
 class Quality:
-    """What a temperature changes: the error it leaves as it is."""
+    """The measures that a temperature changes (it does not change the error)."""
 
     nll: float
     brier: float
@@ -39,12 +39,12 @@ class Calibration:
     after: Quality
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
 def scale(log_probs: Tensor, temperature: float) -> Tensor:
-    """Log-probabilities (…, classes) at a temperature: above 1 they are softer, below 1 sharper.
+    """Return log-probabilities (…, classes) at a temperature: above 1 they are softer, below 1 sharper.
 
     >>> scale(torch.tensor([0.8, 0.2]).log(), 0.5).exp()
     tensor([0.9412, 0.0588])
@@ -53,7 +53,7 @@ def scale(log_probs: Tensor, temperature: float) -> Tensor:
 
 
 def fit_temperature(log_probs: Tensor, labels: Tensor) -> float:
-    """The temperature with the lowest NLL, from log-probabilities or logits (images, classes) and labels (images,).
+    """Find the temperature with the lowest NLL from logits (images, classes) and labels (images,).
 
     The NLL is convex in 1/T, so its derivative has one root there. The answer lies between `COLDEST` and `HOTTEST`;
     predictions that no temperature changes have temperature 1.
@@ -116,7 +116,7 @@ def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS, s
 
 
 def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float], *, seed: int = 0) -> Tensor:
-    """Test predictions (images, classes) at the temperatures of a `Calibration`, in float64.
+    """Return test predictions (images, classes) at the temperatures of a `Calibration`, in float64.
 
     One temperature is for all images; of two, each is for the half that it was not fitted on.
 
@@ -133,7 +133,7 @@ def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float], *, seed:
 
 
 def halves(labels: Tensor, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Indices of two random halves of the images; their counts of any class differ by one at most.
+    """Return indices of two random halves of the images; their counts of any class differ by one at most.
 
     >>> [len(half) for half in halves(torch.tensor([0] * 5 + [1] * 4))]
     [5, 4]

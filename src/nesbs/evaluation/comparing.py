@@ -32,7 +32,7 @@ class Summary:
     standard_error: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
@@ -52,12 +52,12 @@ class Difference:
         return "lower" if self.high < 0 else "higher"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, the verdict included."""
+        """Return plain data, the verdict included."""
         return {**asdict(self), "verdict": self.verdict}
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Mean and standard error over seeds.
+    """Return mean and standard error over seeds.
 
     >>> summarise([1.0, 2.0, 3.0])
     Summary(mean=2.0, standard_error=0.5773502691896258)
@@ -70,7 +70,7 @@ def summarise(values: Sequence[float]) -> Summary:
 def over_images(
     values: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
 ) -> list[Difference]:
-    """The mean of each column of (images, columns) with its percentile bootstrap interval over the images.
+    """Return the mean of each column of (images, columns) with its percentile bootstrap interval over the images.
 
     For a paired difference give the differences image by image. The same seed draws the same images.
 
@@ -88,7 +88,7 @@ def over_images(
 
 
 def paired(values: Sequence[float], reference: Sequence[float], *, level: float = LEVEL) -> Difference:
-    """The mean difference of two methods over the same seeds with its t interval.
+    """Return the mean difference of two methods over the same seeds with its t interval.
 
     >>> difference = paired([1.0, 2.0, 4.0], [0.0, 0.0, 0.0])
     >>> [round(value, 3) for value in (difference.mean, difference.low, difference.high)]

@@ -1,5 +1,6 @@
-"""Image corruptions of five severities, made on the fly. A set of its own: its figures compare with nobody else's.
+"""Image corruptions of five severities, made on the fly.
 
+The set is our own, so its figures cannot be compared with those of others.
 Every corruption takes images (images, channels, height, width) in [0, 1], grey or colour, a strength and a
 generator on their device, and returns images of the same shape, kind and range. Lengths in pixels are for sides
 of 32 and grow with the shorter side. From the same generator state every severity draws the same noise (shot noise
@@ -35,7 +36,7 @@ class Corruption:
 
 
 def corrupt(images: Tensor, name: str, severity: int, *, generator: Generator) -> Tensor:
-    """Images (images, channels, height, width) in [0, 1] with one of `CORRUPTIONS` at a severity from 1 to 5.
+    """Corrupt images (images, channels, height, width) in [0, 1] by one of `CORRUPTIONS`, at a severity from 1 to 5.
 
     >>> random = torch.Generator().manual_seed(0)
     >>> corrupt(torch.full((1, 1, 4, 4), 0.5), "brightness", 1, generator=random).max()
@@ -58,7 +59,7 @@ def check_names(names: object) -> None:
 
 
 def usable(names: tuple[str, ...], channels: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The corruptions that work with so many channels, and those that do not.
+    """Return the corruptions that work with so many channels, and those that do not.
 
     >>> usable(("fog", "saturation"), 1)
     (('fog',), ('saturation',))

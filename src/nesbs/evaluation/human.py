@@ -19,7 +19,7 @@ KEYS = ("counts", "probs")  # as CIFAR-10H's files are called
 
 
 def load_human(path: str | Path, split: Split) -> Tensor:
-    """People's label distributions for the images of a split, (images, classes), from an `.npy` or `.npz` file.
+    """Read people's label distributions for the images of a split, (images, classes), from an `.npy` or `.npz` file.
 
     The file holds counts or probabilities, a row for each image in the split's own order (an `.npz` under `counts`
     or `probs`, or as its only array of two axes); rows are brought to a sum of 1.
@@ -43,7 +43,7 @@ def load_human(path: str | Path, split: Split) -> Tensor:
 
 
 def agreement(log_probs: Tensor, human: Tensor) -> list[dict[str, float]]:
-    """Distances to people for each network: (networks, images, classes) and (images, classes) to plain data.
+    """Return distances to people for each network: (networks, images, classes) and (images, classes) to plain data.
 
     >>> [row] = agreement(torch.tensor([[[0.5, 0.5]]]).log(), torch.tensor([[1.0, 0.0]]))
     >>> {name: round(value, 4) for name, value in row.items()}
@@ -57,8 +57,9 @@ def agreement(log_probs: Tensor, human: Tensor) -> list[dict[str, float]]:
 
 
 def about_people(human: Tensor, labels: Tensor) -> dict[str, Any]:
-    """How often most people did not choose the label, and how undecided they were: what an order of classes or
-    images that does not belong to the data set would show first.
+    """Return how often most people did not choose the label, and how undecided they were.
+
+    Both are large where the order of classes or images is not the data set's.
     """
     log_probs = human.log()
     return {"error": float(metrics.error(log_probs, labels)), "entropy": float(metrics.entropy(log_probs).mean())}

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Mass:
-    """What a posterior makes of known architectures; probabilities are normalised over them.
+    """How a posterior weighs architectures of known accuracy; probabilities are normalised over them.
 
     `expected` and `uniform` are the mean accuracy under the posterior and under the uniform prior, `best` the
     highest; `effective` is the effective sample size, 1 / Σ p². `mode_rank` is the rank (from 1) of the likeliest
@@ -28,7 +28,7 @@ class Mass:
     top10: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 

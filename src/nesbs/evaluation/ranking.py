@@ -25,7 +25,7 @@ Measure = Callable[[np.ndarray, np.ndarray], float]
 
 
 def spearman(estimated: np.ndarray, true: np.ndarray) -> float:
-    """Rank correlation, ties at their mean rank; 0 where one side does not vary.
+    """Return the rank correlation, ties at their mean rank; 0 where one side does not vary.
 
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
@@ -34,7 +34,7 @@ def spearman(estimated: np.ndarray, true: np.ndarray) -> float:
 
 
 def pearson(estimated: np.ndarray, true: np.ndarray) -> float:
-    """Linear correlation; 0 where one side does not vary.
+    """Return the linear correlation; 0 where one side does not vary.
 
     >>> pearson(np.array([1.0, 2.0, 3.0]), np.array([5.0, 7.0, 9.0]))
     1.0
@@ -45,9 +45,10 @@ def pearson(estimated: np.ndarray, true: np.ndarray) -> float:
 
 
 def top_agreement(estimated: np.ndarray, true: np.ndarray, share: float = SHARE) -> float:
-    """Agreement-k: of the best k by estimate, the share that are among the best k in truth; k is a share of all.
+    """Return Agreement-k: the share of the best k by estimate that are among the best k in truth.
 
-    Ties are broken by place. Chance gives about `share`.
+
+    k is a `share` of all. Ties are broken by place. Chance gives about `share`.
 
     >>> top_agreement(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 9.0, 2.0, 8.0]), 0.5)
     0.5
@@ -71,7 +72,7 @@ class Interval:
 
 
 def fisher_interval(value: float, count: int, *, ranks: bool) -> Interval:
-    """The 95 % interval of a correlation of `count` independent pairs, on Fisher's scale.
+    """Return the 95 % interval of a correlation of `count` independent pairs, on Fisher's scale.
 
     For ranks the standard error is that of Bonett and Wright (2000), √((1 + ρ²/2) / (n − 3)).
 
@@ -86,7 +87,7 @@ def fisher_interval(value: float, count: int, *, ranks: bool) -> Interval:
 
 
 def wilson_interval(value: float, count: int) -> Interval:
-    """The 95 % interval of a share of `count` (Wilson's score).
+    """Return the 95 % interval of a share of `count` (Wilson's score).
 
     >>> interval = wilson_interval(1.0, 3)
     >>> round(interval.low, 2), interval.high
@@ -104,7 +105,7 @@ def with_interval(
     *,
     correlation: bool = True,
 ) -> Interval:
-    """A measure over ensembles of architectures, `members` (ensembles, size), with a jackknife interval.
+    """Compute a measure over ensembles of architectures, `members` (ensembles, size), with a jackknife interval.
 
     Correlations are treated on Fisher's scale, so that an interval stays between −1 and 1. Where leaving out makes no
     difference, the jackknife says nothing, and there is no interval.
@@ -144,7 +145,7 @@ class Ranking:
     better_half: float | None  # Spearman among those that are truly better, None where they are too few
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
@@ -180,7 +181,7 @@ def _agreement(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequen
 
 
 def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MOST) -> list[tuple[int, ...]]:
-    """Ensembles of `size` different architectures: all of them, or `most` drawn without repetition.
+    """List ensembles of `size` different architectures: all of them, or `most` drawn without repetition.
 
     >>> len(ensembles_of(10, 3)), len(ensembles_of(20, 5))
     (120, 500)
@@ -196,7 +197,7 @@ def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MO
 
 
 def spread(losses: Sequence[float], count: int) -> list[int]:
-    """`count` places spread over the ranks of losses, the best first: architectures of diverse estimated performance.
+    """Pick `count` places spread over the ranks of losses, the best first, so that performances differ widely.
 
     The best, the worst, then the middle, the quarters, the eighths: the places of a smaller count are among those of a
     larger one, so who measures more keeps what has been measured.
@@ -215,7 +216,7 @@ def spread(losses: Sequence[float], count: int) -> list[int]:
 
 
 def verdict(ranking: Ranking, *, loss: float, classes: int) -> str:
-    """What the figures for single architectures mean for a search, in a sentence or two.
+    """Say in a sentence or two what the figures for single architectures mean for a search.
 
     `loss` is the median estimated loss: a supernet at chance has learned nothing, whatever its correlation.
     """

@@ -11,7 +11,7 @@ from nesbs.evaluation.comparing import LEVEL, RESAMPLES, Difference, over_images
 
 
 def intervals(log_probs: Tensor, labels: Tensor) -> dict[str, Any]:
-    """Intervals of error and NLL of an ensemble and its members, and of the ensemble's gain over its best member.
+    """Return intervals of an ensemble's and its members' error and NLL, and of its gain over its best member.
 
     Takes log-probabilities (1 + members, images, classes), the ensemble first. The best member is the one that is best
     on all test images, by each measure on its own; the gain is its value less the ensemble's on the same images, so

@@ -12,13 +12,13 @@ from nesbs.data.split import converted
 
 
 def brought_to(split: Split, like: Split) -> Split:
-    """A split's images with the channels, the size, the mean and deviation of another's, on its device."""
+    """Return a split's images with the channels, the size, the mean and deviation of another's, on its device."""
     moved = converted(split.to(like.device), channels=like.channels, size=like.size)
     return replace(moved, mean=like.mean, std=like.std)
 
 
 def certainties(log_probs: Tensor, members: Tensor | None = None) -> dict[str, Tensor]:
-    """Scores of every image that are higher the more certain a network is, (images,) each.
+    """Return scores of every image that are higher the more certain a network is, (images,) each.
 
     From log-probabilities (images, classes): the largest (in the order of the largest probability) and minus the
     entropy; with two or more `members` (members, images, classes) minus their mutual information.
@@ -34,7 +34,7 @@ def certainties(log_probs: Tensor, members: Tensor | None = None) -> dict[str, T
 
 
 def detection(seen: dict[str, Tensor], unseen: dict[str, Tensor]) -> dict[str, dict[str, float]]:
-    """AUROC and false-positive rate at 95 % of each score, from its values on seen and on unseen images.
+    """Return AUROC and false-positive rate at 95 % of each score, from its values on seen and unseen images.
 
     >>> import torch
     >>> detection({"entropy": torch.tensor([-0.1, -0.2])}, {"entropy": torch.tensor([-0.9, -0.15])})

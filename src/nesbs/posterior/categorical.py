@@ -39,7 +39,7 @@ class Posterior:
         self.temperature = temperature
 
     def log_probabilities(self) -> Tensor:
-        """Log-probability of every choice of every variable, (variables, choices); −inf for filled places."""
+        """Return the log-probability of every choice, (variables, choices); −inf for places that are filled up."""
         return (self.logits / self.temperature).masked_fill(~self._real, -math.inf).log_softmax(-1)
 
     @overload
@@ -47,7 +47,7 @@ class Posterior:
     @overload
     def log_prob(self, architecture: Sequence[Architecture]) -> Tensor: ...
     def log_prob(self, architecture: Architecture | Sequence[Architecture]) -> Tensor:
-        """log p_α(A) of one architecture (a scalar) or of several (architectures,).
+        """Return log p_α(A) of one architecture (a scalar) or of several (architectures,).
 
         >>> from nesbs.spaces import nasbench201
         >>> space = nasbench201()
@@ -78,7 +78,7 @@ class Posterior:
         return [self.space.architecture(row) for row in drawn.T.tolist()]
 
     def activity(self) -> Tensor:
-        """The probability that each variable plays a part, (variables,)."""
+        """Return the probability that each variable plays a part, (variables,)."""
         always = self.logits.new_ones(len(self.space.variables))
         places, parents, calls = self.space.conditions
         if not len(places):
@@ -87,20 +87,20 @@ class Posterior:
         return always.index_put((places,), (probabilities[parents] * calls).sum(-1))
 
     def entropies(self) -> Tensor:
-        """The entropy of every variable on its own, (variables,), in nats."""
+        """Return the entropy of every variable on its own, (variables,), in nats."""
         log_p = self.log_probabilities()
         return -(log_p.exp() * log_p.masked_fill(~self._real, 0.0)).sum(-1)
 
     def entropy(self) -> Tensor:
-        """H = Σ_v P(v plays a part) · H(v), in nats."""
+        """Return H = Σ_v P(v plays a part) · H(v), in nats."""
         return (self.activity() * self.entropies()).sum()
 
     def kl(self) -> Tensor:
-        """KL to the uniform prior: log |space| − H."""
+        """Return the KL to the uniform prior: log |space| − H."""
         return math.log(len(self.space)) - self.entropy()
 
     def mode(self) -> Architecture:
-        """The most probable architecture."""
+        """Return the most probable architecture."""
         log_p = self.log_probabilities().detach()
         best_value, best = log_p.max(-1)
         picks = best.tolist()
@@ -115,11 +115,11 @@ class Posterior:
         return self.space.architecture(picks)
 
     def tempered(self, temperature: float) -> Posterior:
-        """The same logits under another τ."""
+        """Return the posterior of the same logits at another τ."""
         return Posterior(self.space, self.logits, temperature=temperature)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads back."""
+        """Return plain data that `from_json` reads back."""
         return {
             "space": self.space.name,
             "temperature": self.temperature,

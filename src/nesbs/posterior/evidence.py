@@ -50,12 +50,12 @@ class Evidence:
         self._reference_values: dict[int, Tensor] = {}  # by batch
 
     def of(self, architectures: Sequence[Architecture], step: int) -> Tensor:
-        """The evidence for each of several architectures, (architectures,)."""
+        """Return the evidence for each of several architectures, (architectures,)."""
         values = self._log_likelihood(architectures, step)
         return values if self._ranks is None else self._ranks.of(values, self._reference(step), architectures)
 
     def of_untrained(self, architectures: Sequence[Architecture], step: int) -> Tensor:
-        """The part of the evidence that untrained networks give, whatever the step, (architectures,).
+        """Return the part of the evidence that untrained networks give, whatever the step, (architectures,).
 
         Ours, not the paper's.
         """
@@ -63,7 +63,7 @@ class Evidence:
         return self._ranks.untrained(architectures)
 
     def of_mixture(self, gates: Tensor, step: int) -> Tensor:
-        """The other part, for a mixture weighted by gates (kinds, edges, operations): a differentiable scalar."""
+        """Return the other part for a mixture weighted by gates (kinds, edges, operations): a differentiable scalar."""
         images, labels = self._batch(step)
         logits = self._supernet.mixture(images, gates.to(self._split.device))
         value = -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).float().cpu()
@@ -113,13 +113,13 @@ class ReferenceRanks:
             untrained.scores(list(untrained.space), on_progress)
 
     def untrained(self, architectures: Sequence[Architecture]) -> Tensor:
-        """The weighted share of the reference whose untrained networks score lower, (architectures,)."""
+        """Return the weighted share of the reference whose untrained networks score lower, (architectures,)."""
         if self._untrained is None:
             return torch.zeros(len(architectures))
         return self.weight * share_below(self._untrained.scores(architectures), self._untrained_reference)
 
     def of(self, values: Tensor, reference: Tensor, architectures: Sequence[Architecture]) -> Tensor:
-        """The evidence for architectures whose log-likelihoods are `values`, those of the reference `reference`."""
+        """Return the evidence for architectures from their log-likelihoods, `values`, and those of the reference."""
         return share_below(values, reference) + self.untrained(architectures)
 
 
@@ -145,7 +145,7 @@ def reference_ranks(
 
 
 def share_below(values: Tensor, reference: Tensor) -> Tensor:
-    """The share of `reference` (number,) that lies below each of `values` (…); between two of them in proportion.
+    """Return the share of `reference` (number,) below each of `values` (…); between two of them in proportion.
 
     Its gradient is the density of the reference around a value, taken over a tenth of the reference: between two that
     lie close together the share itself is as good as a step. Ours, not the paper's.

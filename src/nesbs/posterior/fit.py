@@ -50,7 +50,7 @@ JUDGED = 20  # batches on which the results of several starts are compared
 
 
 def leave_one_out(log_likelihood: LogLikelihood, count: int) -> Surrogate:
-    """The score function with the other samples' mean as baseline: unbiased, forward passes only.
+    """Estimate by the score function with the other samples' mean as baseline: unbiased, forward passes only.
 
     ∇ E[ℓ] ≈ 1/K Σ_k (ℓ_k − mean_{j≠k} ℓ_j) ∇ log p_α(A_k)
     """
@@ -69,7 +69,7 @@ def leave_one_out(log_likelihood: LogLikelihood, count: int) -> Surrogate:
 def straight_through(
     relaxed: RelaxedLogLikelihood, gumbel_temperature: float = DEFAULT.gumbel_temperature
 ) -> Surrogate:
-    """Straight-through Gumbel-Softmax: one sampled architecture forward, the softmax's gradient backward.
+    """Estimate by straight-through Gumbel-Softmax: one sampled architecture forward, its gradient backward.
 
     Every variable is sampled so; a space with pairs of inputs multiplies an edge's operation by the pairs
     that hold the edge (`Space.gates`), which is the double-path form.
@@ -130,7 +130,7 @@ def fit_elbo(
 
 @torch.no_grad()
 def factor_to(posterior: Posterior, entropy: float) -> float:
-    """The factor on a posterior's logits that gives it an entropy (nats), between 1/10 and 10.
+    """Find the factor on a posterior's logits that gives it an entropy (nats), between 1/10 and 10.
 
     >>> from nesbs.spaces import toy_edges
     >>> logits = torch.tensor([[0.0, 1.0, 2.0]] * 3)

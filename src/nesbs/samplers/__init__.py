@@ -9,7 +9,7 @@ from nesbs.samplers.svgd_rd import sample_svgd_rd
 
 
 def get_sampler(settings: SamplerSettings) -> Sampler:
-    """The sampler that settings name.
+    """Return the sampler that settings name.
 
     >>> get_sampler(SamplerSettings(name="monte-carlo")).name
     'monte-carlo'

@@ -28,7 +28,7 @@ class MonteCarlo:
     def propose(
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
-        """`rounds` ensembles of `size`."""
+        """Draw `rounds` ensembles of `size`."""
         check_size(posterior.space, size, duplicates)
 
         def draw(positions: list[int]) -> list[tuple[Architecture, ...]]:
@@ -48,6 +48,6 @@ class Uniform:
     def propose(
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
-        """`rounds` ensembles of `size`."""
+        """Draw `rounds` ensembles of `size`."""
         prior = Posterior(posterior.space)
         return MonteCarlo().propose(prior, size=size, rounds=rounds, duplicates=duplicates, generator=generator)

@@ -24,7 +24,7 @@ class NoEnsembleError(NesbsError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """One ensemble to be judged: its members, the round it belongs to (from 1) and the δ that made it."""
+    """One ensemble to be judged: its members, the round it belongs to (from 1) and its δ."""
 
     architectures: tuple[Architecture, ...]
     round: int
@@ -42,7 +42,7 @@ class Sampler(Protocol):
     def propose(
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
-        """`rounds` ensembles of `size` (for each δ of a grid, so many)."""
+        """Draw `rounds` ensembles of `size` (for each δ of a grid, so many)."""
 
 
 def check_size(space: Space, size: int, policy: Duplicates) -> None:

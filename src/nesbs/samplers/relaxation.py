@@ -24,14 +24,14 @@ class Relaxation:
         self.dims = len(self._places)
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Unnormalised log p̂ of particles, (…, dims) to (…)."""
+        """Return the unnormalised log p̂ of particles, (…, dims) to (…)."""
         blocks = self._blocks(x)
         # ‖x_v − e_c‖² = ‖x_v‖² − 2 x_vc + 1
         distance = blocks.square().sum(-1, keepdim=True) - 2 * blocks + 1
         return (self._log_p - distance / (2 * self._variance)).logsumexp(-1).sum(-1)
 
     def decode(self, x: Tensor) -> Tensor:
-        """The nearest choice of every variable, (…, dims) to (…, variables) int64."""
+        """Return the nearest choice of every variable, (…, dims) to (…, variables) int64."""
         return self._blocks(x).masked_fill(~self._real, -torch.inf).argmax(-1)
 
     def _blocks(self, x: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class SvgdRd:
     def propose(
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
-        """`rounds` ensembles of `size` for each δ."""
+        """Draw `rounds` ensembles of `size` for each δ."""
         check_size(posterior.space, size, duplicates)
         grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in self.deltas]
         space = posterior.space

@@ -1,6 +1,6 @@
 """Algorithm 3: Stein variational gradient descent with regularised diversity (SVGD-RD).
 
-The target arrives as a function, so the algorithm knows nothing of architectures. With an RBF kernel the
+The target arrives as a function, so nothing here depends on architectures. With an RBF kernel the
 update is SVGD with its repulsion scaled by 1 + δ: δ = 0 is SVGD, δ = −1 has no repulsion, δ < −1 attracts.
 """
 
@@ -69,7 +69,7 @@ def sample_svgd_rd(
 def update(
     log_density: LogDensity, x: Tensor, delta: float | Tensor, bandwidth: float | Tensor | None = None
 ) -> Tensor:
-    """Algorithm 3, line 3, at every particle of x (…, particles, dims):
+    """Compute Algorithm 3, line 3, at every particle of x (…, particles, dims):
 
     φ(x_i) = 1/n Σ_j  k(x_j, x_i) ∇_{x_j} log p(x_j) + ∇_{x_j} k(x_j, x_i) − δ ∇_{x_i} k(x_j, x_i)
     """
@@ -87,7 +87,7 @@ def update(
 
 
 def score(log_density: LogDensity, x: Tensor) -> Tensor:
-    """∇ log p at every particle, the shape of x."""
+    """Return ∇ log p at every particle, the shape of x."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(log_density(leaf).sum(), leaf)
@@ -95,7 +95,7 @@ def score(log_density: LogDensity, x: Tensor) -> Tensor:
 
 
 def median_bandwidth(squared: Tensor) -> Tensor:
-    """h = median of the squared distances over pairs i < j, divided by log(n + 1); (…, n, n) to (…).
+    """Return h = median of the squared distances over pairs i < j, divided by log(n + 1); (…, n, n) to (…).
 
     A constant of the step: no gradient flows through it. One particle has no pairs; any h serves.
     """
