@@ -137,7 +137,7 @@ def test_limits_and_sizes_hold_for_streamed_images(folder):
 
 
 def test_the_statistics_of_many_images_are_those_of_a_sample(folder, monkeypatch):
-    monkeypatch.setattr("nesbs.data.folder.SAMPLE", 10)
+    monkeypatch.setattr("nesbs.data.image_folder.SAMPLE", 10)
     one, two = (load_dataset(folder, stream="always", workers=0) for _ in range(2))
     kept = load_dataset(folder)
     assert torch.equal(one.train.mean, two.train.mean)

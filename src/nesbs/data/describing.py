@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nesbs.data.folder import SAMPLE
+from nesbs.data.image_folder import SAMPLE
 from nesbs.data.split import Dataset
 from nesbs.data.streaming import FileImages
 

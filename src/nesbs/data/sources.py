@@ -8,7 +8,7 @@ from typing import Literal
 
 from nesbs.data.arrays import load_npz
 from nesbs.data.cifar import CIFAR10, CIFAR100, load_cifar
-from nesbs.data.folder import load_folder, load_imagenet
+from nesbs.data.image_folder import load_folder, load_imagenet
 from nesbs.data.imagenet16 import load_imagenet16
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.split import Dataset, Split, converted, stratified

@@ -30,7 +30,7 @@ IMAGENET_STATISTICS = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 
 
 
 @dataclass(frozen=True)
-class Part:
+class ImageFiles:
     """The image files of a training or test part: `files` and `labels` (images,), class `names`."""
 
     source: Path
@@ -38,8 +38,13 @@ class Part:
     files: list[str]
     labels: Tensor
 
+<<<<<<< HEAD:src/nesbs/data/folder.py
     def at(self, index: Tensor | Sequence[int]) -> Part:
         """Return the files at `index`, in that order."""
+=======
+    def at(self, index: Tensor | Sequence[int]) -> ImageFiles:
+        """The files at `index`, in that order."""
+>>>>>>> 56a4a76 (Name image folders and tempered scores after what they are; clear the lists of the house test):src/nesbs/data/image_folder.py
         chosen = torch.as_tensor(index, dtype=torch.int64)
         return replace(self, files=[self.files[i] for i in chosen.tolist()], labels=self.labels[chosen])
 
@@ -116,7 +121,7 @@ def _folders(path: Path) -> tuple[Path, Path | None]:
     return inside["train"], test
 
 
-def _listed(root: Path, least: int) -> Part:
+def _listed(root: Path, least: int) -> ImageFiles:
     """Every image file below `root`, in the order of class and file names."""
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
     by_class = {folder.name: files for folder in folders if (files := _files(folder))}
@@ -129,7 +134,7 @@ def _listed(root: Path, least: int) -> Part:
         if not name.isprintable():  # also bytes that are no text
             raise NesbsError(f"{root}: the folder {name!r} has a name that cannot be printed: rename it")
     labels = torch.tensor([label for label, files in enumerate(by_class.values()) for _ in files])
-    return Part(root, tuple(by_class), [file for files in by_class.values() for file in files], labels)
+    return ImageFiles(root, tuple(by_class), [file for files in by_class.values() for file in files], labels)
 
 
 def _files(folder: Path) -> list[str]:
@@ -142,7 +147,7 @@ def _files(folder: Path) -> list[str]:
     return sorted(files, key=lambda file: file.split(os.sep))
 
 
-def _like(train: Part, test: Part) -> Part:
+def _like(train: ImageFiles, test: ImageFiles) -> ImageFiles:
     """The test part with the training part's class names and labels."""
     strangers = sorted(set(test.names) - set(train.names))
     if strangers:
@@ -151,7 +156,7 @@ def _like(train: Part, test: Part) -> Part:
     return replace(test, names=train.names, labels=number[test.labels])
 
 
-def _readable(part: Part, broken: Broken, workers: int) -> tuple[Part, list[tuple[int, bool]]]:
+def _readable(part: ImageFiles, broken: Broken, workers: int) -> tuple[ImageFiles, list[tuple[int, bool]]]:
     """The files whose header can be read, and each one's shorter side and whether it is grey."""
 
     def headers(files: list[str]) -> list[tuple[int, bool] | str]:
@@ -172,7 +177,9 @@ def _header(file: str) -> tuple[int, bool] | str:
         return str(error)
 
 
-def _without_broken(part: Part, answers: Sequence[object], broken: Broken, *, every_class: bool = True) -> Part:
+def _without_broken(
+    part: ImageFiles, answers: Sequence[object], broken: Broken, *, every_class: bool = True
+) -> ImageFiles:
     """The files without those whose answer is a reason why they cannot be read; some of each class must be left."""
     for file, answer in zip(part.files, answers, strict=True):
         if isinstance(answer, str):
@@ -187,7 +194,12 @@ def _without_broken(part: Part, answers: Sequence[object], broken: Broken, *, ev
 
 
 def _resident(
-    part: Part, view: View, broken: Broken, workers: int, like: Split | None = None, mean_std: MeanStd | None = None
+    part: ImageFiles,
+    view: View,
+    broken: Broken,
+    workers: int,
+    like: Split | None = None,
+    mean_std: MeanStd | None = None,
 ) -> Split:
     """The images of a part, read into memory."""
     files = FileImages(_encoded(part.files), view, broken)
@@ -207,7 +219,13 @@ def _resident(
 
 
 def _streamed(
-    train: Part, test: Part, view: View, broken: Broken, workers: int, random_crop: bool, mean_std: MeanStd | None
+    train: ImageFiles,
+    test: ImageFiles,
+    view: View,
+    broken: Broken,
+    workers: int,
+    random_crop: bool,
+    mean_std: MeanStd | None,
 ) -> tuple[Split, Split]:
     """Both parts with their images left in the files."""
     images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
