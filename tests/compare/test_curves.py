@@ -153,6 +153,7 @@ def test_what_was_drawn_can_be_chosen_from_greedily(drawn):
     assert found == (tuple(greedy) if loss < bar else best)
     assert "greedily" in table_of({**value, "search": "forward"})
     assert "greedily" not in table_of(value)
+    assert "nesbs and nesbs-mc here are the paper's method plus ours: " in table_of(value)
 
 
 def test_a_budget_without_an_ensemble_has_no_point(drawn):

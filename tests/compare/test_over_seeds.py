@@ -306,6 +306,14 @@ def test_a_winner_is_printed_only_where_the_interval_excludes_zero():
     assert all(f">{name}<" in drawing for name in record["methods"])
 
 
+def test_the_table_says_what_is_the_papers_and_what_is_ours(whole):
+    _, value, _ = whole
+    assert value["added"] == list(recipe().additions()) == ["leave-one-out gradients for the posterior"]
+    assert "nesbs and nesbs-mc here are the paper's method plus ours: leave-one-out" in table_of(value)
+    assert "nesbs and nesbs-mc here are the paper's method, nothing added." in table_of({**value, "added": []})
+    assert "the paper's method" not in table_of({**value, "added": None})  # a record of before
+
+
 def test_the_papers_hours_stand_beside_the_seconds_where_it_has_some():
     record = comparison_of({"nesbs": (0, 0, 0), "gdas": (0, 0, 0), "urs": (0, 0, 0)})
     rows = table_of({**record, "space": "nasbench201", "sampler": "svgd-rd"}).splitlines()[2:5]

@@ -106,6 +106,7 @@ def curves(
         "reference": REFERENCE,
         "sampler": recipe.sampler.name,
         "search": recipe.search.method,
+        "added": list(recipe.additions()),
         "points": [_entry(point, outcomes, recipe.posterior.temperature) for point in points],
     }
     files.write_json(folder / FILE, value)

@@ -65,6 +65,7 @@ def compare(
         "reference": REFERENCE,
         "sampler": recipe.sampler.name,
         "rivals": recipe.rivals.model_dump(mode="json"),
+        "added": list(recipe.additions()),
         "methods": {
             method: {**_entry(own, outcomes[REFERENCE]), "images": _over_images(runs, method)}
             for method, own in outcomes.items()

@@ -28,7 +28,7 @@ NAMES = (
 )
 
 
-class Part(Settings):
+class DataPart(Settings):
     """The experiment on one data set, in the place of the paper's of that name."""
 
     recipe: str
@@ -46,7 +46,7 @@ class Scale(Settings):
 
     about: str
     seeds: int = Field(1, ge=1)
-    parts: dict[str, Part] = Field({}, description="by the paper's name of the data set")
+    parts: dict[str, DataPart] = Field({}, description="by the paper's name of the data set")
     rows: tuple[str, ...] | None = Field(None, description="the paper's rows that are run; by default all that can be")
     attack: tuple[str, ...] = Field((), description="settings of nesbs attack, as its --set takes them")
     quality: dict[str, Any] = Field({}, description="settings of nesbs quality")

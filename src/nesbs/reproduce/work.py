@@ -25,7 +25,7 @@ from nesbs.records import ExperimentRecord
 from nesbs.records.experiment import Asked, Epochs
 from nesbs.records.recipe import Recipe, flatten
 from nesbs.reproduce.contest import PaperContest
-from nesbs.reproduce.spec import Experiment, Part, Scale, ScaleName
+from nesbs.reproduce.spec import DataPart, Experiment, Scale, ScaleName
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress, device_name
 from nesbs.version import __version__
@@ -96,13 +96,13 @@ class Work:
         """Say in the record what could not be run, and why."""
         self.record = self.record.replace(left_out={**(self.record.left_out or {}), **reasons})
 
-    def parts(self) -> Iterator[tuple[str, Part, Recipe]]:
+    def parts(self) -> Iterator[tuple[str, DataPart, Recipe]]:
         """The parts whose data are there, with their recipes."""
         for label, part in self.scale.parts.items():
             if label not in (self.record.left_out or {}):
                 yield label, part, self.recipe(part)
 
-    def recipe(self, part: Part) -> Recipe:
+    def recipe(self, part: DataPart) -> Recipe:
         """A part's recipe under the user's changes, with whole paths."""
         recipe = part.resolved(self.changes, self.seed)
         return recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
