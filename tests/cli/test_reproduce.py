@@ -12,8 +12,8 @@ from toys import call
 from nesbs.compare.methods import METHODS
 from nesbs.errors import NesbsError
 from nesbs.reproduce import NAMES, SCALES, Work, experiment, paper_figures
-from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, items, statement
-from nesbs.reproduce.tables import written
+from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, costs_of, statement
+from nesbs.reproduce.tables import parse_quantity
 from nesbs.runs.recipe import load_recipe
 
 PAPERS_CELLS = {  # those the paper's tables name
@@ -109,15 +109,15 @@ def test_the_full_setting_states_its_cost_first(tmp_path, monkeypatch, capsys):
 
 
 def test_the_cost_is_a_count_times_a_measured_speed():
-    found = {item.what: item.hours for item in items(experiment("table6"), "paper")}
+    found = {item.what: item.hours for item in costs_of(experiment("table6"), "paper")}
     # Ten networks, 100 epochs of ⌈50,000 / 96⌉ steps of 29.14 ms.
     assert found["CIFAR-10, 1 seed: 10 networks for 100 epochs"] == pytest.approx(10 * 100 * 521 * 29.14e-3 / 3600)
     # 50 epochs of ⌈35,000 / 128⌉ steps of 8.97 ms.
     assert found["CIFAR-10, 1 seed: supernet for 50 epochs"] == pytest.approx(50 * 274 * 8.97e-3 / 3600)
-    two = {item.what: item.hours for item in items(experiment("table2"), "paper")}
+    two = {item.what: item.hours for item in costs_of(experiment("table2"), "paper")}
     assert two["CIFAR-10, 1 seed: 50 networks for 50 epochs (NES-RS's pool)"] is not None
     assert not any("CIFAR-100" in what and "pool" in what for what in two)  # there what was found is only trained
-    three = items(experiment("table3"), "paper")
+    three = costs_of(experiment("table3"), "paper")
     assert any("ImageNet" in item.what and item.hours is None for item in three)  # never measured, never invented
     assert "not counted, since never measured" in statement(experiment("table3"), "paper")
 
@@ -156,7 +156,7 @@ def test_what_is_run_can_be_run(name):
         assert scale.rows is None or set(scale.rows) <= set(known.rows)
     for row in rows.values():  # every figure of the paper can be read
         for text in row.values():
-            assert math.isfinite(written(text).value)
+            assert math.isfinite(parse_quantity(text).value)
 
 
 def test_experiments_of_one_scale_share_their_runs():

@@ -11,9 +11,10 @@ from toys import compared_recipe as toy_recipe
 
 import nesbs.runs.members
 from nesbs.attacks import attack_then_defend
+from nesbs.compare.harness import Harness
 from nesbs.reproduce import NAMES, Work, experiment, run
-from nesbs.reproduce.contest import PaperContest
 from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
+from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
 from nesbs.reproduce.tradeoff import plane
 from nesbs.runs.attack import attack_ensemble, attack_settings
 from nesbs.runs.run import Run
@@ -92,14 +93,14 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
 def test_rows_are_the_runs_own_figures(out):
     folder, _ = out
     [place] = (folder / "smoke" / "runs").iterdir()
-    contest = PaperContest(Run.open(place / "seed-0"))
+    harness = Harness(Run.open(place / "seed-0"))
     methods = record(folder, "table5")["parts"]["CIFAR-10"]["methods"]
-    scores = nesbs.evaluate(contest.ensemble("deep:darts-v2"), contest.run.data.test)
+    scores = nesbs.evaluate(trained_ensemble("deep:darts-v2", harness), harness.run.data.test)
     found = methods["deep:darts-v2"][0]
     assert found["member_error"] == pytest.approx(scores.member_error)
     assert found["disagreement"] == pytest.approx(scores.disagreement)
     assert found["architectures"] == [str(nesbs.zoo["darts-v2"])] * 2
-    members = contest.ensemble("deep:darts-v2").members
+    members = trained_ensemble("deep:darts-v2", harness).members
     assert found["parameters"] == sum(p.numel() for p in members[0].parameters())
     assert found["search_seconds"] is None  # others found the cell
     # Passes of one network with dropped paths: its members are no deep ensemble's.
@@ -108,28 +109,28 @@ def test_rows_are_the_runs_own_figures(out):
 
 
 def test_cells_move_to_other_data_without_a_search(tmp_path):
-    there = PaperContest(Run.create(tmp_path / "there", toy_recipe()))
-    here = PaperContest(Run.create(tmp_path / "here", toy_recipe("data.size=12", "data.test_limit=30")))
-    row = here.row("nesbs", there)
+    there = Harness(Run.create(tmp_path / "there", toy_recipe()))
+    here = Harness(Run.create(tmp_path / "here", toy_recipe("data.size=12", "data.test_limit=30")))
+    row = measured_row("nesbs", here, there)
     assert list(row.architectures) == [str(a) for a in there.run.selection().architectures]
-    assert row.search_seconds == pytest.approx(there.search_seconds("nesbs"), abs=1e-3)
+    assert row.search_seconds == pytest.approx(paper_method("nesbs").search_seconds(there), abs=1e-3)
     assert not (here.run.folder / "supernet.safetensors").exists()
     assert not list(there.run.folder.glob("pool-*"))  # nothing was trained for the sake of the search
-    assert row.error == pytest.approx(float(nesbs.evaluate(here.ensemble("nesbs"), here.run.data.test).error))
+    assert row.error == pytest.approx(float(nesbs.evaluate(trained_ensemble("nesbs", here), here.run.data.test).error))
 
 
 def test_the_best_response_posterior_is_kept_and_another_one(tmp_path):
-    contest = PaperContest(Run.create(tmp_path / "run", toy_recipe()))
-    chosen = contest.selection("nesbs-mc-best-response")
-    supernet, posterior = contest.best_response
+    harness = Harness(Run.create(tmp_path / "run", toy_recipe()))
+    chosen = paper_method("nesbs-mc-best-response").selection(harness)
+    supernet, posterior = best_response_of(harness.run)
     assert chosen.sampler == "monte-carlo"
-    assert not torch.equal(posterior.logits, contest.run.posterior().logits)
-    again, kept = PaperContest(Run.open(tmp_path / "run")).best_response
+    assert not torch.equal(posterior.logits, harness.run.posterior().logits)
+    again, kept = best_response_of(Run.open(tmp_path / "run"))
     assert torch.equal(kept.logits, posterior.logits)
     assert all(torch.equal(a, b) for a, b in zip(supernet.parameters(), again.parameters(), strict=True))
-    seconds = contest.run.record.to_json()["stages"]
+    seconds = harness.run.record.to_json()["stages"]
     total = seconds["best response"]["seconds"] + seconds["rival nesbs-mc-best-response"]["seconds"]
-    assert contest.search_seconds("nesbs-mc-best-response") == pytest.approx(total)
+    assert paper_method("nesbs-mc-best-response").search_seconds(harness) == pytest.approx(total)
 
 
 def test_another_ensemble_of_a_run_is_attacked_like_its_own(tmp_path):

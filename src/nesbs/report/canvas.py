@@ -24,7 +24,7 @@ STYLE: dict[str, Any] = {
 
 @contextlib.contextmanager
 def styled(**changes: Any) -> Iterator[Any]:
-    """A maker of figures, under one style whatever the user's matplotlib is set to; `changes` as axes_titlesize=12."""
+    """Give a maker of figures of one style, whatever the user's own is; `changes` as axes_titlesize=12."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -50,7 +50,7 @@ def saved(figure: Any) -> tuple[str, bytes]:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, mark and dash of one of several lines."""
+    """The colour, mark and dash of one of several lines."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKS[number % len(MARKS)],

@@ -41,12 +41,12 @@ class Panel:
         """Draw every line with its error bars; `apart` shifts them sideways, so that bars do not hide each other."""
         for number, label in enumerate(self.lines):
             shift = apart * (number - (len(self.lines) - 1) / 2)
-            points = [(getattr(point, self.across), error_of(point)) for point in self.lines[label]]
-            known = [(x + shift, error) for x, error in points if x is not None and error is not None]
+            pairs = [(getattr(point, self.across), error_of(point)) for point in self.lines[label]]
+            points = [(x + shift, error) for x, error in pairs if x is not None and error is not None]
             axes.errorbar(
-                [x for x, _ in known],
-                [error.value for _, error in known],
-                yerr=[error.spread or 0.0 for _, error in known],
+                [x for x, _ in points],
+                [error.value for _, error in points],
+                yerr=[error.spread or 0.0 for _, error in points],
                 label=label,
                 ms=4,
                 capsize=2,

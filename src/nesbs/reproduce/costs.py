@@ -31,51 +31,52 @@ PAPER_SEARCH = {
 
 
 @dataclass(frozen=True)
-class Item:
+class Cost:
     """Something that takes time: how many hours, None where its speed was never measured."""
 
     what: str
     hours: float | None
 
 
-def items(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] = ()) -> list[Item]:
+def costs_of(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] = ()) -> list[Cost]:
     """Everything an experiment trains at a scale."""
     chosen = experiment.scales[scale]
-    found: list[Item] = []
+    costs: list[Cost] = []
     for label, part in chosen.parts.items():
         recipe = part.resolved(changes)
         times = f"{label}, {chosen.seeds} seed{'s' if chosen.seeds > 1 else ''}"
         if part.searched_on is None:
-            found += [_supernet(recipe, chosen.seeds, times), _posterior(recipe, chosen.seeds, times)]
+            costs += [_supernet(recipe, chosen.seeds, times), _posterior(recipe, chosen.seeds, times)]
         for count, epochs, what in _networks(
             experiment, scale, recipe, searched=part.searched_on is None, trained=not part.search_only
         ):
-            found.append(_members(recipe, count * chosen.seeds, epochs, f"{times}: {what}"))
+            costs.append(_members(recipe, count * chosen.seeds, epochs, f"{times}: {what}"))
     one_shot = sorted(set(experiment.asked(scale).values()) & ONE_SHOT_NAMES - {"rsps"})
     if one_shot:
-        found.append(Item(f"supernets of {', '.join(one_shot)}", None))
+        costs.append(Cost(f"supernets of {', '.join(one_shot)}", None))
     if experiment.kind in ("posteriors", "discrepancy"):
-        found.append(Item("the best-response supernets", None))
+        costs.append(Cost("the best-response supernets", None))
     if experiment.kind == "attacks":
-        found.append(Item("the attacks", None))
+        costs.append(Cost("the attacks", None))
     if experiment.kind != "gaussians":
-        found.append(Item("choosing and measuring", None))
-    return found
+        costs.append(Cost("choosing and measuring", None))
+    return costs
 
 
 def statement(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] = ()) -> str:
     """The cost in words, with where each figure comes from."""
-    known = [(item.what, item.hours) for item in items(experiment, scale, changes) if item.hours is not None]
-    unknown = [item.what for item in items(experiment, scale, changes) if item.hours is None]
+    costs = costs_of(experiment, scale, changes)
+    counted = [(cost.what, cost.hours) for cost in costs if cost.hours is not None]
+    uncounted = [cost.what for cost in costs if cost.hours is None]
     lines = [f"{experiment.name} at scale {scale}: {experiment.scales[scale].about}"]
     if experiment.kind == "gaussians":
         return "\n".join([*lines, "  cost: seconds on a CPU"])
-    if known:
-        total = math.fsum(hours for _, hours in known)
+    if counted:
+        total = math.fsum(hours for _, hours in counted)
         lines.append(f"  estimate: {_hours(total)} of GPU time and more, at speeds measured on {MACHINE}")
-        lines += [f"    {what}: {_hours(hours)}" for what, hours in known]
-    if unknown:
-        lines.append(f"  not counted, since never measured: {'; '.join(unknown)}")
+        lines += [f"    {what}: {_hours(hours)}" for what, hours in counted]
+    if uncounted:
+        lines.append(f"  not counted, since never measured: {'; '.join(uncounted)}")
     if experiment.name in PAPER_SEARCH:
         lines.append(f"  the paper's own figure: {PAPER_SEARCH[experiment.name]}")
     return "\n".join(lines)
@@ -104,28 +105,28 @@ def _networks(
         yield count, recipe.members.epochs, f"{count} networks for {recipe.members.epochs} epochs"
 
 
-def _members(recipe: Recipe, count: int, epochs: int, what: str) -> Item:
+def _members(recipe: Recipe, count: int, epochs: int, what: str) -> Cost:
     own, images = recipe.members, TRAINING_IMAGES.get(recipe.data.name)
     step = MEMBER_STEP.get((recipe.space.name, own.cells or 0, own.channels or 0, own.batch_size))
     if step is None or images is None or recipe.data.train_limit is not None:
-        return Item(what, None)
-    return Item(what, count * epochs * math.ceil(images / own.batch_size) * step / 3.6e6)
+        return Cost(what, None)
+    return Cost(what, count * epochs * math.ceil(images / own.batch_size) * step / 3.6e6)
 
 
-def _supernet(recipe: Recipe, count: int, times: str) -> Item:
+def _supernet(recipe: Recipe, count: int, times: str) -> Cost:
     own, images = recipe.supernet, TRAINING_IMAGES.get(recipe.data.name)
     what = f"{times}: supernet for {own.epochs} epochs"
     step = SUPERNET_STEP.get((recipe.space.name, own.cells or 0, own.channels or 0, own.batch_size, own.paths))
     if step is None or images is None or recipe.data.train_limit is not None:
-        return Item(what, None)
+        return Cost(what, None)
     steps = math.ceil(images * (1 - recipe.data.valid_fraction) / own.batch_size)
-    return Item(what, count * own.epochs * steps * step / 3.6e6)
+    return Cost(what, count * own.epochs * steps * step / 3.6e6)
 
 
-def _posterior(recipe: Recipe, count: int, times: str) -> Item:
+def _posterior(recipe: Recipe, count: int, times: str) -> Cost:
     own = recipe.posterior
     step = POSTERIOR_STEP.get((recipe.space.name, own.estimator, own.batch_size))
-    return Item(f"{times}: posterior", None if step is None else count * own.starts * own.steps * step / 3.6e6)
+    return Cost(f"{times}: posterior", None if step is None else count * own.starts * own.steps * step / 3.6e6)
 
 
 def _hours(hours: float) -> str:

@@ -93,14 +93,14 @@ def tradeoff_tables(exhibit: Exhibit) -> list[PaperTable]:
 def draw_tradeoff(exhibit: Exhibit) -> tuple[str, bytes]:
     """Draw a histogram of errors for each method on the left, the map of predictions on the right."""
     part, methods = exhibit.part, exhibit.experiment.rows
-    known = [error for method in methods.values() for error in _errors(part, method)]
+    errors = [error for method in methods.values() for error in _errors(part, method)]
     with canvas.styled() as new:
         figure = new(10.5, 6.2)
         grid = figure.add_gridspec(len(methods), 2)
         panels = [figure.add_subplot(grid[0, 0])]
         panels += [figure.add_subplot(grid[row, 0], sharex=panels[0]) for row in range(1, len(methods))]
         axes_map = figure.add_subplot(grid[:, 1])
-        bins = np.linspace(*canvas.padded(known or [0.0], 0.05), 13)
+        bins = np.linspace(*canvas.padded(errors or [0.0], 0.05), 13)
         for number, (axes, (row, method)) in enumerate(zip(panels, methods.items(), strict=True)):
             paper = exhibit.paper.rows.get(row, {}).get(MEMBER_ERROR)
             # The paper's errors belong on no other axis than that of its own data.

@@ -157,10 +157,10 @@ def _points(
     axes: Any, places: Sequence[float], values: Sequence[Quantity | None], style: dict[str, Any], label: str
 ) -> None:
     """Draw the values that there are, with their reach."""
-    known = [(x, value) for x, value in zip(places, values, strict=True) if value is not None]
-    if known:
-        reach = [[value.reach[side] for _, value in known] for side in (0, 1)]
-        axes.errorbar([x for x, _ in known], [v.value for _, v in known], yerr=reach, lw=1.2, label=label, **style)
+    points = [(x, value) for x, value in zip(places, values, strict=True) if value is not None]
+    if points:
+        reach = [[value.reach[side] for _, value in points] for side in (0, 1)]
+        axes.errorbar([x for x, _ in points], [v.value for _, v in points], yerr=reach, lw=1.2, label=label, **style)
 
 
 def _column(axes: Any, table: PaperTable, place: int) -> None:

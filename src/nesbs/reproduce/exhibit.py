@@ -12,7 +12,7 @@ from nesbs.report import formats
 from nesbs.report.comparison import added_note
 from nesbs.report.table import Quantity
 from nesbs.reproduce.spec import SCALES, Experiment, PaperFigures
-from nesbs.reproduce.tables import Cell, Heading, PaperTable, written
+from nesbs.reproduce.tables import Cell, Heading, PaperTable, parse_quantity
 
 CITED = "Shu et al., Neural Ensemble Search via Bayesian Sampling, UAI 2022"
 CIFAR10 = "CIFAR-10"  # the part that every experiment has
@@ -66,7 +66,7 @@ class Exhibit:
 
     def beside(self, ours: Quantity | None, row: str, column: str) -> Cell:
         """Our figure with the paper's for that row and column."""
-        return Cell(ours, written(self.paper.rows.get(row, {}).get(column)))
+        return Cell(ours, parse_quantity(self.paper.rows.get(row, {}).get(column)))
 
     def notes(self, spread: str) -> tuple[str, ...]:
         """What is said below a table."""

@@ -1,4 +1,4 @@
-"""Running an experiment: from its file in `experiments/` to its record, unit by unit, each kept when it is done."""
+"""Run an experiment: from its file in `experiments/` to its record, which is written after every step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from nesbs.compare.curves import CurveGrid, curves
 from nesbs.records import CurvesRecord, ExperimentRecord
 from nesbs.records.attacks import DefenceRecord
 from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
-from nesbs.reproduce.contest import stem
 from nesbs.reproduce.gaussians import run_gaussians
+from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.reproduce.tradeoff import run_tradeoff
 from nesbs.reproduce.work import Work
@@ -36,13 +36,13 @@ def run_methods(work: Work) -> None:
     count = any(column.measure == "multiply_adds" for column in work.experiment.columns.values())
     for label, part, recipe in work.parts():
         for seed in work.seeds(recipe):
-            contest = searched[label, seed] = work.contest(recipe, seed)
-            work.describe(label, contest)
+            harness = searched[label, seed] = work.harness(recipe, seed)
+            work.describe(label, harness.run)
             if part.search_only:
                 continue
             source = searched.get((part.searched_on or "", seed))
-            for method in work.methods(contest).values():
-                _save_row(work, label, method, contest.row(method, source, count=count))
+            for method in work.methods(harness).values():
+                _save_row(work, label, method, measured_row(method, harness, source, count=count))
 
 
 def run_attacks(work: Work) -> None:
@@ -50,12 +50,12 @@ def run_attacks(work: Work) -> None:
     settings = attack_settings(None, None, work.scale.attack)
     searched = {}
     for label, part, recipe in work.parts():
-        contest = searched[label] = work.contest(recipe, recipe.seed)
-        work.describe(label, contest)
-        for method in work.methods(contest).values():
-            contest.row(method, searched.get(part.searched_on or ""))
-            ensemble = contest.ensemble(method)
-            attacked = attack_ensemble(contest.run, stem(method), ensemble, settings)
+        harness = searched[label] = work.harness(recipe, recipe.seed)
+        work.describe(label, harness.run)
+        for method in work.methods(harness).values():
+            measured_row(method, harness, searched.get(part.searched_on or ""))
+            name, ensemble = paper_method(method).name, trained_ensemble(method, harness)
+            attacked = attack_ensemble(harness.run, name, ensemble, settings)
             rows = {name: _attack_row(result) for name, result in (attacked.attacks or {}).items()}
             work.leave_out(attacked.skipped or {})
             methods = work.record.part(label).methods or {}
@@ -77,9 +77,9 @@ def _attack_row(result: DefenceRecord) -> AttackRow:
 def run_quality(work: Work) -> None:
     """Table 6: estimated against true performance."""
     for label, _, recipe in work.parts():
-        contest = work.contest(recipe, recipe.seed)
-        answer = measure_quality(contest.run, **work.scale.quality)
-        work.describe(label, contest)
+        harness = work.harness(recipe, recipe.seed)
+        answer = measure_quality(harness.run, **work.scale.quality)
+        work.describe(label, harness.run)
         work.save_part(label, truth=answer.truth, rankings=answer.rankings, verdict=answer.verdict)
 
 
@@ -87,24 +87,24 @@ def run_posteriors(work: Work) -> None:
     """Table 7: NESBS with either posterior."""
     for label, _, recipe in work.parts():
         for seed in work.seeds(recipe):
-            contest = work.contest(recipe, seed)
-            work.describe(label, contest)
-            for method in work.methods(contest).values():
+            harness = work.harness(recipe, seed)
+            work.describe(label, harness.run)
+            for method in work.methods(harness).values():
                 for name in (method, method + BEST_RESPONSE):
-                    _save_row(work, label, name, contest.row(name))
+                    _save_row(work, label, name, measured_row(name, harness))
 
 
 def run_discrepancy(work: Work) -> None:
     """Figure 4: the likeliest architecture against the best, under either posterior."""
     for label, _, recipe in work.parts():
         for seed in work.seeds(recipe):
-            contest = work.contest(recipe, seed)
-            work.describe(label, contest)
-            own = contest.run
+            harness = work.harness(recipe, seed)
+            work.describe(label, harness.run)
+            own = harness.run
             posterior = own.posterior()
             for name, pair in (
                 ("post-training", (own.supernet(), posterior)),
-                ("best-response", contest.best_response),
+                ("best-response", best_response_of(own)),
             ):
                 estimator = Estimator(pair[0], own.data.test, batch_size=recipe.search.batch_size)
                 gap = discrepancy(estimator, pair[1], count=work.scale.draws, seed=seed)
@@ -118,8 +118,8 @@ def run_curves(work: Work) -> None:
     """Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
     for label, _, recipe in work.parts():
         scale = work.scale
-        contest = work.contest(recipe, recipe.seed)
-        methods = list(work.methods(contest).values())
+        harness = work.harness(recipe, recipe.seed)
+        methods = list(work.methods(harness).values())
         drawn = curves(
             recipe,
             work.place(recipe),
@@ -129,7 +129,7 @@ def run_curves(work: Work) -> None:
             progress=work.progress,
         )
         record = CurvesRecord.from_json(drawn)
-        work.describe(label, contest)
+        work.describe(label, harness.run)
         work.save_part(label, points=record.points, seeds=record.seeds)
 
 

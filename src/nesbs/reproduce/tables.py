@@ -9,10 +9,10 @@ from nesbs.report import formats
 from nesbs.report.table import Quantity, Table, shown
 
 
-def written(text: str | None) -> Quantity | None:
-    """A figure as the paper writes it.
+def parse_quantity(text: str | None) -> Quantity | None:
+    """Read a figure as the paper writes it.
 
-    >>> written("5.83 ± 0.33").spread, written("-0.12").value, written(None)
+    >>> parse_quantity("5.83 ± 0.33").spread, parse_quantity("-0.12").value, parse_quantity(None)
     (0.33, -0.12, None)
     """
     if text is None:

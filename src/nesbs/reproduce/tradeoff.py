@@ -9,6 +9,7 @@ from nesbs import metrics
 from nesbs.ensemble import Ensemble
 from nesbs.evaluation import has_tsne, tsne
 from nesbs.records.experiment import SingleNetworks
+from nesbs.reproduce.paper_methods import paper_method
 from nesbs.reproduce.work import Work
 
 IMAGES = 1000  # test images whose predictions the map is made of, at most
@@ -17,14 +18,14 @@ IMAGES = 1000  # test images whose predictions the map is made of, at most
 def run_tradeoff(work: Work) -> None:
     """Train every architecture of every ensemble `repeats` times; errors, and predictions on a plane."""
     for label, _, recipe in work.parts():
-        contest = work.contest(recipe, recipe.seed)
-        methods = work.methods(contest)
-        work.describe(label, contest)
-        test, networks, predictions = contest.run.data.test, {}, []
+        harness = work.harness(recipe, recipe.seed)
+        methods = work.methods(harness)
+        work.describe(label, harness.run)
+        test, networks, predictions = harness.run.data.test, {}, []
         for method in methods.values():
-            architectures = list(dict.fromkeys(contest.selection(method).architectures))
+            architectures = list(dict.fromkeys(paper_method(method).selection(harness).architectures))
             trained = [architecture for architecture in architectures for _ in range(work.scale.repeats)]
-            ensemble = Ensemble(contest.trained.members(trained))
+            ensemble = Ensemble(harness.trained.members(trained))
             log_probs = ensemble.predict(test, batch_size=recipe.evaluation.batch_size).log_softmax(-1)
             networks[method] = SingleNetworks(
                 architectures=[str(architecture) for architecture in architectures],
@@ -60,5 +61,5 @@ def principal(predictions: Tensor) -> list[list[float]]:
     """Predictions (networks, numbers) along the two directions in which they vary most."""
     centred = predictions.double() - predictions.double().mean(0)
     u, s, _ = torch.linalg.svd(centred, full_matrices=False)
-    found: list[list[float]] = (u * s)[:, :2].tolist()
-    return [[*point, 0.0][:2] for point in found]
+    points: list[list[float]] = (u * s)[:, :2].tolist()
+    return [[*point, 0.0][:2] for point in points]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nesbs import files
+from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS
 from nesbs.compare.over_seeds import begin
 from nesbs.data import load_dataset
@@ -24,7 +25,7 @@ from nesbs.errors import NesbsError
 from nesbs.records import ExperimentRecord
 from nesbs.records.experiment import Asked, Epochs
 from nesbs.records.recipe import Recipe, flatten
-from nesbs.reproduce.contest import PaperContest
+from nesbs.reproduce.paper_methods import check_cell
 from nesbs.reproduce.spec import DataPart, Experiment, Scale, ScaleName
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress, device_name
@@ -111,13 +112,13 @@ class Work:
         """The seeds of a part."""
         return [recipe.seed + offset for offset in range(self.scale.seeds)]
 
-    def methods(self, contest: PaperContest) -> dict[str, str]:
+    def methods(self, harness: Harness) -> dict[str, str]:
         """The paper's rows that can be run, with their methods; a cell that cannot be built goes to `left_out`."""
         asked = self.experiment.asked(self.scale_name)
         reasons = {}
         for row, method in asked.items():
             try:
-                contest.check(method)
+                check_cell(method, harness.run)
             except NesbsError as error:
                 reasons[row] = str(error)
         earlier = {name: why for name, why in (self.record.left_out or {}).items() if name not in asked}
@@ -131,18 +132,18 @@ class Work:
         data = re.sub(r"[^\w.-]+", "-", Path(recipe.data.name).name)
         return self.out / self.scale_name / "runs" / f"{data}-{recipe.space.name}-{digest}"
 
-    def contest(self, recipe: Recipe, seed: int) -> PaperContest:
+    def harness(self, recipe: Recipe, seed: int) -> Harness:
         """The run of a recipe under one seed."""
         folder = self.place(recipe)
         if recipe.ensemble.architectures is None:
             asked = self.experiment.asked(self.scale_name).values()
             begin(recipe, folder, [METHODS[method] for method in asked if method in METHODS], self.scale.seeds)
         own = recipe.model_copy(update={"seed": seed})
-        return PaperContest(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
+        return Harness(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
 
-    def describe(self, label: str, contest: PaperContest) -> None:
+    def describe(self, label: str, run: Run) -> None:
         """Say in the record what a part is made on."""
-        data, recipe, part = contest.run.data, contest.run.recipe, self.scale.parts[label]
+        data, recipe, part = run.data, run.recipe, self.scale.parts[label]
         self.record = self.record.with_part(
             label,
             data=data.name,

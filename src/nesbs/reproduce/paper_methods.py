@@ -1,4 +1,4 @@
-"""A run in which the paper's rows are found: the methods of `nesbs compare`, and those that only its tables have.
+"""The methods of the paper's rows: those of `nesbs compare`, and some that only its tables have.
 
 deep:darts-v2, mc-droppath:darts-v2, single:gdas   an ensemble or a network of a published cell
 nesbs-best-response, nesbs-mc-best-response        NESBS with the best-response posterior (app. C.2)
@@ -6,7 +6,6 @@ nesbs-best-response, nesbs-mc-best-response        NESBS with the best-response 
 
 from __future__ import annotations
 
-from functools import cached_property
 from statistics import fmean
 
 from nesbs import files
@@ -15,7 +14,7 @@ from nesbs.compare.method import Method
 from nesbs.compare.methods import METHODS
 from nesbs.compare.one_architecture import Deep, McDropPath, OneArchitecture
 from nesbs.compare.posterior_search import PosteriorSearch
-from nesbs.ensemble import Ensemble, Selection
+from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.records.experiment import MethodRow
@@ -68,67 +67,43 @@ def paper_method(name: str) -> Method:
     return BestResponse(plain) if name not in METHODS and isinstance(plain, PosteriorSearch) else plain
 
 
-class PaperContest(Harness):
-    """A run in which the paper's rows are found."""
-
-    def selection(self, method: str) -> Selection:
-        """What a method chooses, once."""
-        return paper_method(method).selection(self)
-
-    def check(self, method: str) -> None:
-        """Raise where a method is of a cell that is not there or cannot be built in this recipe's network."""
-        _, _, cell = method.partition(":")
-        if not cell:
-            return
-        if cell not in zoo:
-            raise NesbsError(f"the zoo has no cell {cell}")
-        paper_method(method).check(self.run.recipe, self.run.data, self.run.space)
-
-    def search_seconds(self, method: str) -> float:
-        """What finding the architectures took; nothing for a published cell."""
-        return paper_method(method).search_seconds(self)
-
-    def ensemble(self, method: str) -> Ensemble:
-        """What a method chose, trained in full."""
-        members = self.trained.members(self.selection(method).architectures)
-        return Ensemble(members, self.run.recipe.ensemble.combine)
-
-    def row(self, method: str, searched: PaperContest | None = None, *, count: bool = False) -> MethodRow:
-        """A method's figures on the test images; `searched` on other data, its choice is trained and measured here.
-
-        Multiply-adds, which take their time, are counted where `count` asks for it.
-        """
-        path = rival_file(self.run.folder, stem(method), "selection.json")
-        if searched is not None and not path.is_file():
-            files.write_json(path, searched.selection(method).to_json())
-        architectures = self.selection(method).architectures
-        found = paper_method(method).outcome(self)
-        search_seconds = found["search_seconds"] if searched is None else searched.search_seconds(method)
-        split, members = self.run.data.test, self.trained.members(architectures)
-        image = (split.channels, *split.size)
-        return MethodRow(
-            seed=self.run.recipe.seed,
-            architectures=found["architectures"],
-            **{name: found["scores"][name] for name in SCORES},
-            parameters=fmean(parameters(member) for member in members),
-            multiply_adds=fmean(multiply_adds(member, image) for member in members) if count else None,
-            search_seconds=None if ":" in method else round(search_seconds, 3),  # a published cell was found elsewhere
-            training_seconds=found["training_seconds"],
-        )
-
-    @cached_property
-    def best_response(self) -> tuple[Supernet, Posterior]:
-        """The supernet and the posterior that are trained together, once (`best-response/`)."""
-        return best_response_of(self.run)
+def check_cell(name: str, run: Run) -> None:
+    """Raise where a method is of a cell that is not there or cannot be built in this run's network."""
+    _, _, cell = name.partition(":")
+    if cell and cell not in zoo:
+        raise NesbsError(f"the zoo has no cell {cell}")
+    if cell:
+        paper_method(name).check(run.recipe, run.data, run.space)
 
 
-def stem(method: str) -> str:
-    """A method in file names.
+def trained_ensemble(name: str, harness: Harness) -> Ensemble:
+    """What a method chose, trained in full."""
+    architectures = paper_method(name).selection(harness).architectures
+    return Ensemble(harness.trained.members(architectures), harness.run.recipe.ensemble.combine)
 
-    >>> stem("deep:darts-v2"), stem("nes-rs")
-    ('deep-of-darts-v2', 'nes-rs')
+
+def measured_row(name: str, harness: Harness, searched: Harness | None = None, *, count: bool = False) -> MethodRow:
+    """A method's figures on the test images; `searched` on other data, its choice is trained and measured here.
+
+    Multiply-adds, which take their time, are counted where `count` asks for it.
     """
-    return paper_method(method).name
+    method, run = paper_method(name), harness.run
+    path = rival_file(run.folder, method.name, "selection.json")
+    if searched is not None and not path.is_file():
+        files.write_json(path, method.selection(searched).to_json())
+    outcome = method.outcome(harness)
+    seconds = outcome["search_seconds"] if searched is None else method.search_seconds(searched)
+    members = harness.trained.members(method.selection(harness).architectures)
+    image = (run.data.test.channels, *run.data.test.size)
+    return MethodRow(
+        seed=run.recipe.seed,
+        architectures=outcome["architectures"],
+        **{score: outcome["scores"][score] for score in SCORES},
+        parameters=fmean(parameters(member) for member in members),
+        multiply_adds=fmean(multiply_adds(member, image) for member in members) if count else None,
+        search_seconds=None if ":" in name else round(seconds, 3),  # others found a published cell
+        training_seconds=outcome["training_seconds"],
+    )
 
 
 def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
