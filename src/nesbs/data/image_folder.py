@@ -38,13 +38,8 @@ class ImageFiles:
     files: list[str]
     labels: Tensor
 
-<<<<<<< HEAD:src/nesbs/data/folder.py
-    def at(self, index: Tensor | Sequence[int]) -> Part:
-        """Return the files at `index`, in that order."""
-=======
     def at(self, index: Tensor | Sequence[int]) -> ImageFiles:
-        """The files at `index`, in that order."""
->>>>>>> 56a4a76 (Name image folders and tempered scores after what they are; clear the lists of the house test):src/nesbs/data/image_folder.py
+        """Return the files at `index`, in that order."""
         chosen = torch.as_tensor(index, dtype=torch.int64)
         return replace(self, files=[self.files[i] for i in chosen.tolist()], labels=self.labels[chosen])
 
