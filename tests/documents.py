@@ -115,9 +115,8 @@ def check_mention(command: str) -> None:
     first, name, *words = shlex.split(command)
     if first == "nesbs":
         known = get_command(app).commands
-        if name == "reproduce" and name not in known:
-            return
-        options = {"--help", *(option for parameter in known[name].params for option in parameter.opts)}
+        meant = known.values() if name == "COMMAND" else [known[name]]
+        options = {"--help", *(option for one in meant for parameter in one.params for option in parameter.opts)}
         assert {word for word in words if word.startswith("--")} <= options, command
     elif name == "-m" and (len(words) == 1 or not words[0].startswith("benchmarks")):
         sys.path.insert(0, str(ROOT))

@@ -20,7 +20,6 @@ from documents import ROOT, at_toy_size, check_mention, code, commands, folder_o
 from samplers import test_ensembles
 from spaces import test_contract
 
-from nesbs.cli import app
 from nesbs.compare import METHODS, Candidates
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
@@ -57,8 +56,6 @@ def place(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(PAGES[page]) or code(PAGES[page])])
 def test_what_a_page_tells_its_reader_to_type_runs(page, place):
     """All commands of a page in their order, then all its code, in one folder: each finds what came before."""
-    if page == "reproduce" and page not in {entry.callback.__name__ for entry in app.registered_commands}:
-        pytest.skip("there is no nesbs reproduce yet")
     names = {"runs/demo-SEED": "runs/demo-0", "SEED": "0", "data.root=DATA": "data.root=null", "all": "fog,jpeg"}
     for command in commands(PAGES[page]):
         run_command(command, names)
