@@ -1,5 +1,7 @@
 """Recipes: what is wrong is said in the user's words."""
 
+import re
+
 import pytest
 
 from nesbs.errors import NesbsError
@@ -14,6 +16,18 @@ def test_shipped_recipes_load_and_have_a_header(name):
     for word in ("command:", "cost:", "expected:", "seeds:"):
         assert any(word in line for line in header), word
     assert name in recipe_names()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_recipes_header_says_what_is_ours(name):
+    recipe = load_recipe(name)
+    [line] = re.findall(r"^# ours: +(.*?)\n(?=# \w+:)", recipe_text(name), re.M | re.S)
+    ours = re.sub(r"\n# +", " ", line)
+    found = recipe.additions()
+    assert ours.startswith("; ".join(found) or "nothing: ")
+    assert ("posterior.evidence=auto" in ours) == (recipe.posterior.evidence == "auto")
+    if name.endswith("-paper"):
+        assert ours.startswith("nothing: the paper's method")
 
 
 def test_a_resolved_recipe_reads_back_as_itself(tmp_path):
