@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import torch
 import typer
 
-from nesbs.cli.progress import shown
+from nesbs.cli.progress import progress_shown
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
 from nesbs.runs.recipe import load_recipe
@@ -41,7 +41,7 @@ class Common:
 
     def progress(self) -> AbstractContextManager[Progress]:
         """Show progress inside a `with` block, unless --quiet."""
-        return shown(self.quiet)
+        return progress_shown(self.quiet)
 
 
 @dataclass(frozen=True)

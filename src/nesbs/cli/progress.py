@@ -1,4 +1,4 @@
-"""How a run shows itself: bars with the time left on a terminal, plain lines elsewhere."""
+"""Shows the progress of a run: bars with the time left on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import Progress as RichProgress
 
 from nesbs.runs.stage import Progress
 
-EVERY = 10.0  # seconds between two plain lines of one stage
+LINE_EVERY = 10.0  # seconds between two plain lines of one stage
 
 
 class Bars(Progress):
@@ -46,7 +46,7 @@ class Bars(Progress):
             self._bars.update(self._task, completed=done, note=note)
 
     def finish(self, note: str = "") -> None:
-        """Fill the bar and leave it standing."""
+        """Fill the bar and leave it on the screen."""
         if self._task is not None:
             total = self._bars.tasks[self._bars.task_ids.index(self._task)].total
             self._bars.update(self._task, completed=total, note=note)
@@ -54,7 +54,7 @@ class Bars(Progress):
         self._task, self._stage = None, ""
 
     def close(self) -> None:
-        """Give the terminal back, also after an error."""
+        """Stop drawing, also after an error."""
         if self._bars.live.is_started:
             self._bars.stop()
 
@@ -66,19 +66,19 @@ class Lines(Progress):
         self._stage, self._total, self._last = "", 0, 0.0
 
     def start(self, stage: str, total: int) -> None:
-        """Say which stage begins."""
+        """Print which stage begins."""
         if stage != self._stage:
             print(f"{stage}: started", file=sys.stderr, flush=True)
         self._stage, self._total, self._last = stage, total, time.monotonic()
 
     def advance(self, done: int, note: str = "") -> None:
-        """Say how far the stage is, now and then."""
-        if time.monotonic() - self._last >= EVERY:
+        """Print how far the stage is, now and then."""
+        if time.monotonic() - self._last >= LINE_EVERY:
             self._last = time.monotonic()
             print(f"{self._stage}: {done} of {self._total}, {note}", file=sys.stderr, flush=True)
 
     def finish(self, note: str = "") -> None:
-        """Say that the stage is done."""
+        """Print that the stage is done."""
         print(f"{self._stage}: done, {note}", file=sys.stderr, flush=True)
         self._stage = ""
 
@@ -88,8 +88,8 @@ class StoppedError(Exception):
 
 
 @contextlib.contextmanager
-def shown(quiet: bool) -> Iterator[Progress]:
-    """Shows a run at work; gives the terminal back and turns Ctrl-C into `StoppedError`."""
+def progress_shown(quiet: bool) -> Iterator[Progress]:
+    """Show progress inside a `with` block, and turn Ctrl-C into `StoppedError`."""
     bars = Bars()
     try:
         yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()

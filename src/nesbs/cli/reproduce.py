@@ -27,7 +27,7 @@ def reproduce(
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Holds all names, which share what they train there.")
     ] = DEFAULT,
-    again: Annotated[bool, typer.Option("--draw", help="Draw what the record has; run nothing.")] = False,
+    draw_only: Annotated[bool, typer.Option("--draw", help="Draw what the record has; run nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Begin at scale paper without asking.")] = False,
     changes: Changes = None,
     common: Computing,
@@ -60,30 +60,25 @@ def reproduce(
     the experiment.
     """
     if name is None:
-        common.print(listed())
+        width = max(map(len, NAMES))
+        common.print(*(f"{each.name:<{width}}  {each.shows}: {each.about}" for each in map(experiment, NAMES)))
+        common.print("nesbs reproduce NAME [--scale smoke|hour|paper]; nesbs reproduce --help")
         return
     if scale not in SCALES:
         raise NesbsError(f"--scale: {did_you_mean(scale, SCALES)}, found {scale}")
     if name != "all" and name not in NAMES:
         raise NesbsError(f"unknown name {name}: {did_you_mean(name, [*NAMES, 'all'])}")
     chosen = [experiment(each) for each in (NAMES if name == "all" else (name,))]
-    if scale == "paper" and not again:
-        _agreed(chosen, tuple(changes or ()), yes=yes)
+    if scale == "paper" and not draw_only:
+        _confirm_cost(chosen, tuple(changes or ()), yes=yes)
     for each in chosen:
         work = Work(each, scale, out, tuple(changes or ()), common.seed, common.chosen_device())
-        _one(work, again=again, common=common)
+        _one(work, draw_only=draw_only, common=common)
 
 
-def listed() -> str:
-    """The names, one line each."""
-    width = max(len(name) for name in NAMES)
-    lines = [f"{each.name:<{width}}  {each.shows}: {each.about}" for each in map(experiment, NAMES)]
-    return "\n".join([*lines, "nesbs reproduce NAME [--scale smoke|hour|paper]; nesbs reproduce --help"])
-
-
-def _one(work: Work, *, again: bool, common: Computing) -> None:
-    """Run and draw one experiment."""
-    if again:
+def _one(work: Work, *, draw_only: bool, common: Computing) -> None:
+    """Run one experiment, unless it is drawn only, and draw it."""
+    if draw_only:
         record = ExperimentRecord.find(work.folder)
         if record is None:
             path = work.folder / ExperimentRecord.FILE
@@ -98,7 +93,7 @@ def _one(work: Work, *, again: bool, common: Computing) -> None:
     common.print(table, *written)
 
 
-def _agreed(chosen: list[Experiment], changes: tuple[str, ...], *, yes: bool) -> None:
+def _confirm_cost(chosen: list[Experiment], changes: tuple[str, ...], *, yes: bool) -> None:
     """Say what the full setting costs; raise unless the user agrees."""
     scale: ScaleName = "paper"
     for each in chosen:
