@@ -47,7 +47,6 @@ def pearson(estimated: np.ndarray, true: np.ndarray) -> float:
 def top_agreement(estimated: np.ndarray, true: np.ndarray, share: float = SHARE) -> float:
     """Return Agreement-k: the share of the best k by estimate that are among the best k in truth.
 
-
     k is a `share` of all. Ties are broken by place. Chance gives about `share`.
 
     >>> top_agreement(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 9.0, 2.0, 8.0]), 0.5)
