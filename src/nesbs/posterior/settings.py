@@ -37,7 +37,7 @@ class PosteriorSettings(Settings):
         description="with reference: weight of the same share by untrained networks of the members' size, beside "
         "the likelihood's 1; paper: 0",
     )
-    starts: int = Field(1, ge=1, description="fits with different draws, of which the best is kept")
+    starts: int = Field(1, ge=1, description="fits with different draws, of which the best is kept; paper: 1")
     steps: int = Field(700, ge=1, description="of each fit")
     batch_size: int = Field(500, ge=2)
     architectures: int = Field(4, ge=2, description="drawn a step by leave-one-out")
