@@ -9,7 +9,7 @@ from nesbs.records import RunRecords
 from nesbs.report import render
 from nesbs.runs.recipe import load_recipe, training_recipe
 from nesbs.runs.run import Run
-from nesbs.runs.without_search import given_training
+from nesbs.runs.without_search import training_without_search
 from nesbs.spaces import darts, nasbench201, zoo
 
 ONE = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|skip_connect~0|none~1|nor_conv_1x1~2|"
@@ -53,7 +53,7 @@ def test_cells_keep_their_runs_network_where_the_data_set_has_none():
 
 
 def test_a_deep_ensemble_is_one_architecture_trained_several_times(tmp_path):
-    recipe, folder = given_training(None, zoo_name="darts-v2", size=2, recipe="toy", changes=TINY)
+    recipe, folder = training_without_search(None, zoo_name="darts-v2", size=2, recipe="toy", changes=TINY)
     assert str(folder) == "nesbs-darts-v2"
     run = Run.create(tmp_path / "run", recipe)
     ensemble = run.ensemble()
@@ -75,7 +75,9 @@ def test_a_deep_ensemble_is_one_architecture_trained_several_times(tmp_path):
 
 
 def test_a_cell_from_outside_the_space_is_trained_and_drawn(tmp_path):
-    recipe, _ = given_training(None, zoo_name="enas-script", recipe="toy", changes=[*TINY, "members.auxiliary=0.4"])
+    recipe, _ = training_without_search(
+        None, zoo_name="enas-script", recipe="toy", changes=[*TINY, "members.auxiliary=0.4"]
+    )
     run = Run.create(tmp_path / "run", recipe)
     ensemble = run.ensemble()
     assert Run.open(run.folder).ensemble().architectures == ensemble.architectures == (zoo["enas-script"],)
@@ -131,7 +133,7 @@ def test_nonsense_is_refused(words, message, capsys, tmp_path, monkeypatch):
 
 def test_settings_that_do_not_go_together_are_refused(tmp_path):
     def start(*changes, text="darts-v2", **more):
-        recipe, _ = given_training(None, zoo_name=text, recipe="toy", changes=[*TINY, *changes], **more)
+        recipe, _ = training_without_search(None, zoo_name=text, recipe="toy", changes=[*TINY, *changes], **more)
         return Run.create(tmp_path / "run", recipe)
 
     with pytest.raises(NesbsError, match="architectures: .*|one architecture, or as many as size"):

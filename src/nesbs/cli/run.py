@@ -12,7 +12,7 @@ from nesbs.errors import NesbsError
 from nesbs.report import scores_as_text, write_report
 from nesbs.runs.members import sizes_in_words
 from nesbs.runs.run import Run
-from nesbs.runs.without_search import given_training, refuse_without_effect
+from nesbs.runs.without_search import refuse_without_effect, training_without_search
 
 
 def demo(*, out: Out = Path("nesbs-demo"), common: Computing) -> None:
@@ -92,7 +92,7 @@ def train(
             work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
             work.require("selection.json", f"nesbs search RECIPE --out {run}")
         else:
-            chosen, folder = given_training(
+            chosen, folder = training_without_search(
                 run,
                 zoo_name=zoo_name,
                 texts=texts,

@@ -22,13 +22,13 @@ def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":
         raise NesbsError("evaluation.images=search_valid measures on images the members learn from: set members.images")
     gather(data, recipe.evaluation)
-    given = recipe.ensemble.fixed(space)
-    if given is None:
+    fixed = recipe.ensemble.fixed(space)
+    if fixed is None:
         _check_search(recipe, data, space)
-    if given is None or recipe.members.images == "search_train":
+    if fixed is None or recipe.members.images == "search_train":
         data.check_search_split()
     with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
-        for architecture in given or [space.architecture([0] * len(space.variables))]:
+        for architecture in fixed or [space.architecture([0] * len(space.variables))]:
             design_member(space, architecture, data.train, recipe.members)
 
 

@@ -54,8 +54,7 @@ class Run:
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
         """Start a run, or resume the run that this recipe began in the folder."""
-        whole_paths = {"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()}
-        recipe = recipe.model_copy(update=whole_paths)
+        recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
         folders.check_run(folder)
         begun = folders.begun(folder)
@@ -198,10 +197,10 @@ class Run:
         path = self.folder / "selection.json"
         if path.is_file():
             return read_selection(path, self.space)
-        given = self.recipe.ensemble.fixed(self.space)
-        if given is not None:
-            files.write_json(path, Selection.fixed(given).to_json())
-            return Selection.fixed(given)
+        fixed = self.recipe.ensemble.fixed(self.space)
+        if fixed is not None:
+            files.write_json(path, Selection.fixed(fixed).to_json())
+            return Selection.fixed(fixed)
         supernet, posterior = self.supernet(), self.posterior()
         with self.stage("selection", 1) as stage:
             selection = search(
@@ -220,7 +219,7 @@ class Run:
         return selection
 
     def ensemble(self) -> Ensemble:
-        """Stage 4: the chosen architectures, or those the recipe gives, trained from scratch."""
+        """Stage 4: the chosen architectures, or those the recipe fixes, trained from scratch."""
         return self._trained("members", self.selection().architectures)
 
     def uniform(self) -> Ensemble:

@@ -24,7 +24,7 @@ def refuse_without_effect(**options: object) -> None:
             )
 
 
-def given_training(
+def training_without_search(
     run: Path | None,
     *,
     zoo_name: str | None = None,
@@ -39,7 +39,7 @@ def given_training(
 
     Architectures come from `run` (a transfer to `data`), from the zoo, or as texts: exactly one of the three.
 
-    >>> recipe, folder = given_training(None, zoo_name="darts-v2", size=3)
+    >>> recipe, folder = training_without_search(None, zoo_name="darts-v2", size=3)
     >>> recipe.ensemble.architectures, recipe.members.epochs, str(folder)
     (('darts-v2',), 600, 'nesbs-darts-v2')
     """
