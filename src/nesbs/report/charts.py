@@ -152,9 +152,9 @@ def axes(
     across: Range,
     up: Range,
     marks: Sequence[float],
-    called: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
 ) -> Callable[[float, float], tuple[float, float]]:
-    """Draw two axes with `marks` on the first, or what they are `called`.
+    """Draw two axes with `marks` on the first, under their `labels` or as numbers.
 
     The function returned says where a point lies on the page.
     """
@@ -169,7 +169,7 @@ def axes(
         y = place(across[0], tick)[1]
         shape(root, "line", css="gridline", x1=LEFT, x2=end, y1=y, y2=y)
         shape(root, "text", formats.short(tick), x=LEFT - 6, y=y + 4, text_anchor="end")
-    for tick, name in zip(marks, called or map(formats.short, marks), strict=True):
+    for tick, name in zip(marks, labels or map(formats.short, marks), strict=True):
         shape(root, "text", name, x=place(tick, up[0])[0], y=BASE + 16, text_anchor="middle")
     shape(root, "path", css="axis", d=f"M{LEFT},{TOP}V{BASE}H{end}")
     shape(root, "text", names[1], css="name", x=4, y=14)

@@ -90,22 +90,21 @@ def comparison_table(record: ComparisonRecord) -> Table:
     rows = []
     for name, method in (record.methods or {}).items():
         mean, cost, difference = method.mean or {}, method.cost or {}, method.difference or {}
-        members, disagreement = mean.get("member_error"), mean.get("disagreement")
         rows.append(
             [
                 name,
                 shown(mean_of(mean.get("error"), 100), 2),
                 shown(mean_of(mean.get("nll")), 4),
                 shown(mean_of(mean.get("ece")), 4),
-                formats.percent(members and members.mean).removesuffix(" %"),
-                formats.percent(disagreement and disagreement.mean).removesuffix(" %"),
+                _mean(mean, "member_error", 2, 100),
+                _mean(mean, "disagreement", 2, 100),
                 shown(_interval(difference.get("error"), 100), 2, signed=True),
                 _winner(difference.get("error"), name, reference),
                 shown(_interval(difference.get("nll")), 4, signed=True),
                 _winner(difference.get("nll"), name, reference),
-                _cost(cost, "search_seconds", 1) + _over_budget(method),
-                _cost(cost, "training_seconds", 1),
-                _cost(cost, "evaluations", 0),
+                _mean(cost, "search_seconds", 1) + _over_budget(method),
+                _mean(cost, "training_seconds", 1),
+                _mean(cost, "evaluations", 0),
                 formats.decimal(hours.get(str(record.sampler) if name == reference else name), 1),
             ]
         )
@@ -218,8 +217,9 @@ def _winner(difference: DifferenceRecord | None, method: str, reference: str) ->
     return {"lower": method, "higher": reference}.get(str(verdict), formats.NOTHING)
 
 
-def _cost(cost: Mapping[str, SummaryRecord], name: str, places: int) -> str:
-    return formats.decimal(cost[name].mean if name in cost else None, places)
+def _mean(summaries: Mapping[str, SummaryRecord], name: str, places: int, factor: float = 1) -> str:
+    mean = summaries[name].mean if name in summaries else None
+    return formats.decimal(None if mean is None else factor * mean, places)
 
 
 def _over_budget(method: MethodRecord) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 NOTHING = "–"
 
 
-def is_number(value: Any) -> TypeGuard[float]:
+def is_number(value: float | None) -> TypeGuard[float]:
     """Whether a value from a record is a number that can be shown."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def percent(share: Any) -> str:
+def percent(share: float | None) -> str:
     """A share as a percentage.
 
     >>> percent(0.081)
@@ -22,7 +22,7 @@ def percent(share: Any) -> str:
     return f"{100 * share:.2f} %" if is_number(share) else NOTHING
 
 
-def share(value: Any) -> str:
+def share(value: float | None) -> str:
     """A share as a whole percentage.
 
     >>> share(0.9389), share(0.001)
@@ -31,7 +31,7 @@ def share(value: Any) -> str:
     return f"{100 * value:.0f} %" if is_number(value) else NOTHING
 
 
-def decimal(value: Any, places: int = 3) -> str:
+def decimal(value: float | None, places: int = 3) -> str:
     """A number with so many places.
 
     >>> decimal(0.23456)
@@ -40,7 +40,7 @@ def decimal(value: Any, places: int = 3) -> str:
     return f"{value:.{places}f}" if is_number(value) else NOTHING
 
 
-def signed(value: Any, places: int = 3) -> str:
+def signed(value: float | None, places: int = 3) -> str:
     """A difference with so many places and its sign.
 
     >>> signed(0.0123, 2), signed(-1.5, 1), signed(0.0)
@@ -52,7 +52,7 @@ def signed(value: Any, places: int = 3) -> str:
     return text[1:] if float(f"{value:.{places}f}") == 0 else text
 
 
-def short(value: Any, digits: int = 6) -> str:
+def short(value: float | None, digits: int = 6) -> str:
     """A number as a person writes it, without zeros at the end, to so many digits.
 
     >>> short(0.50), short(-1.0), short(None), short(0.123456, 3)
@@ -61,7 +61,7 @@ def short(value: Any, digits: int = 6) -> str:
     return f"{value:.{digits}g}".replace("-", "−") if is_number(value) else NOTHING
 
 
-def count(value: Any) -> str:
+def count(value: float | None) -> str:
     """A whole number with separators; a huge one as a power of ten.
 
     >>> count(15625), count(2.5e18)
@@ -75,8 +75,8 @@ def count(value: Any) -> str:
     return f"{digits} × {_power(int(power))}"
 
 
-def size(logarithm: Any) -> str:
-    """The number of which this is the natural logarithm.
+def size(logarithm: float | None) -> str:
+    """The number whose natural logarithm is given.
 
     >>> size(math.log(15625)), size(1000.0)
     ('15,625', '10⁴³⁴')
@@ -86,7 +86,7 @@ def size(logarithm: Any) -> str:
     return count(math.exp(logarithm)) if logarithm < 700 else _power(round(logarithm / math.log(10)))
 
 
-def duration(seconds: Any) -> str:
+def duration(seconds: float | None) -> str:
     """A time span.
 
     >>> duration(12.34), duration(200), duration(7500)
@@ -102,7 +102,7 @@ def duration(seconds: Any) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def memory(size: Any) -> str:
+def memory(size: float | None) -> str:
     """A number of bytes.
 
     >>> memory(734003200), memory(3 * 2**30)

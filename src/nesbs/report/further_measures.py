@@ -46,7 +46,7 @@ def networks(metrics: MetricsRecord, measure: str) -> list[tuple[str, bool, Any]
 
 
 def not_asked(ensemble: EnsembleMetrics | None) -> list[tuple[str, str]]:
-    """The measures that nobody asked for: (what, command that makes it)."""
+    """The measures that were not asked for: (what, command that makes it)."""
     return [option for name, option in OPTIONS.items() if ensemble and not getattr(ensemble, name)]
 
 
@@ -146,7 +146,7 @@ def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
         "chart": charts.lines(f"Mean error by severity: {text}", "severity", "test error in %", series)
         if whole
         else None,
-        "rows": [_one(name, row, measured.members or ()) for name, row in by_corruption.items()],
+        "rows": [_corruption_row(name, row, measured.members or ()) for name, row in by_corruption.items()],
     }
 
 
@@ -178,7 +178,7 @@ def _by_severity(metrics: MetricsRecord, measure: str) -> list[dict[str, Any]]:
     ]
 
 
-def _one(name: str, row: CorruptedMeasures, members: Sequence[Corrupted]) -> dict[str, Any]:
+def _corruption_row(name: str, row: CorruptedMeasures, members: Sequence[Corrupted]) -> dict[str, Any]:
     """One corruption: the ensemble's errors by severity, and the means of ensemble and members."""
     means = [_of_numbers(fmean, member.errors(name)) for member in members]
     return {

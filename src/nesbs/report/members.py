@@ -41,7 +41,7 @@ def accuracies(metrics: MetricsRecord) -> Markup | None:
 
 
 def prediction_map(predictions: PredictionsRecord | None) -> dict[str, Any]:
-    """The map of the predictions, and why there is none where there is none."""
+    """The map of the predictions, or the reason why it is missing."""
     if predictions is None:
         return {"chart": None, "images": 0, "why": None}
     points = [

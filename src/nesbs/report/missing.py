@@ -52,7 +52,7 @@ def members_wanted(run: RunRecords) -> int:
 
 
 def interrupted(run: RunRecords) -> str | None:
-    """The stage that was begun last and has not left what it should; None where every stage was finished.
+    """The stage that began last, where it was interrupted; None where every stage was finished.
 
     >>> from nesbs.records import Recipe, RunRecord
     >>> record = RunRecord.from_json({"stages": {"supernet": {"seconds": 3.0}, "members": {"losses": [[0.1]]}}})

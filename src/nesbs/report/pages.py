@@ -16,7 +16,7 @@ SIDE_BY_SIDE = Path("nesbs-report.html")
 
 
 def write_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
-    """Write the page of every folder, and of several runs one page more, `out`; all paths, that page last.
+    """Write the page of every folder, and one with several runs side by side (`out`); return all paths, that one last.
 
     Everything is checked before anything is written.
     """

@@ -38,7 +38,7 @@ def truth_in_words(answer: QualityAnswer) -> str:
 
 
 def scatter(answer: QualityAnswer) -> Markup | None:
-    """Every single architecture: its estimated loss across, its truth up."""
+    """A chart of every architecture: its estimated loss on the x axis, its truth on the y axis."""
     table = answer.truth is not None and answer.truth.kind == "table"
     points = [
         (pair[0], 100 * pair[1] if table else pair[1])

@@ -95,7 +95,7 @@ def score_rows(metrics: MetricsRecord) -> list[ScoreRow]:
 
 
 def lowest_values(rows: Sequence[ScoreRow]) -> dict[str, float | None]:
-    """The lowest value of each marked measure; what is known in hindsight alone takes no part."""
+    """The lowest value of each marked measure; the best member, chosen in hindsight, does not count."""
     columns = {name: [getattr(row.measures, name) for row in rows if not row.hindsight] for name in MARKED}
     return {name: min((v for v in values if v is not None), default=None) for name, values in columns.items()}
 

@@ -62,7 +62,7 @@ def rounds(selection: SelectionRecord) -> dict[str, Any]:
 
     # A δ that was tried twice has two rounds of the same number: the better one was chosen.
     best = min(
-        (entry for entry in proposals if _made(selection, entry)),
+        (entry for entry in proposals if _is_choice(selection, entry)),
         key=lambda entry: math.inf if entry.loss is None else entry.loss,
         default=None,
     )
@@ -82,7 +82,7 @@ def rounds(selection: SelectionRecord) -> dict[str, Any]:
     }
 
 
-def _made(selection: SelectionRecord, proposal: ProposalRecord) -> bool:
-    """Whether the chosen ensemble may be this proposal: a forward selection is none of them."""
+def _is_choice(selection: SelectionRecord, proposal: ProposalRecord) -> bool:
+    """Whether the choice was drawn in this proposal's round, with its δ; a forward selection was not."""
     own, chosen = (proposal.round, proposal.delta), (selection.round, selection.delta)
     return selection.round is not None and own == chosen

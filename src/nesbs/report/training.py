@@ -17,7 +17,7 @@ LOSS = "mean training loss in nats"
 
 
 def learning_curves(record: RunRecord, fixed: bool = False) -> list[dict[str, Any]]:
-    """Charts of what was recorded while stages ran, each with what to run where there is none.
+    """Charts of what was recorded while stages ran, each with the command that makes it.
 
     A run whose architectures were `fixed` by the user has members alone.
     """
