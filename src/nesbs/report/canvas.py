@@ -36,21 +36,21 @@ def styled(**changes: Any) -> Iterator[Any]:
 
 
 def as_svg(figure: Any) -> str:
-    """A figure as SVG, without date or version."""
+    """Write a figure as SVG, without date or version."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return text.getvalue()
 
 
 def saved(figure: Any) -> tuple[str, bytes]:
-    """A figure as SVG and as PNG, without date or version."""
+    """Write a figure as SVG and as PNG, without date or version."""
     pixels, vector = io.BytesIO(), as_svg(figure)
     figure.savefig(pixels, format="png", dpi=150, metadata={"Software": None})
     return vector, pixels.getvalue()
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """The colour, mark and dash of one of several lines."""
+    """Return the colour, mark and dash of one of several lines."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKS[number % len(MARKS)],
@@ -59,20 +59,20 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def logarithmic(axis: Any) -> None:
-    """Plain numbers on a logarithmic axis."""
+    """Write plain numbers on a logarithmic axis."""
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(lambda value, _: "")
 
 
 def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
-    """One legend for all panels, under them."""
+    """Draw one legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
 
 
 def padded(values: Sequence[float], share: float = 0.08) -> tuple[float, float]:
-    """The range of values with some air at both ends.
+    """Return the range of values, widened a little at both ends.
 
     >>> padded([0.0, 1.0], 0.1)
     (-0.1, 1.1)

@@ -27,22 +27,10 @@ BUDGET = (
 )
 OURS = ("nesbs", "nesbs-mc")  # the rows that are the paper's method
 COLUMNS = (
-    "method",
-    "error %",
-    "NLL",
-    "ECE",
-    "ATE %",
-    "PPD %",
-    "error − {0}, points",
-    "winner",
-    "NLL − {0}",
-    "winner",
-    "search s",
-    "training s",
-    "judged",
-    "paper, GPU h*",
+    *("method", "error %", "NLL", "ECE", "ATE %", "PPD %", "error − {0}, points", "winner", "NLL − {0}", "winner"),
+    *("search s", "training s", "judged", "paper, GPU h*"),
 )
-# Search costs in the paper's Tables 1 and 2 (which has days), by space and method.
+# Search costs in the paper's Tables 1 and 2 (days × 24), by space and method.
 PAPER_HOURS = {
     "nasbench201": {
         "svgd-rd": 1.2,
@@ -54,19 +42,12 @@ PAPER_HOURS = {
         "setn": 8.6,
         "enas": 3.7,
     },
-    "darts": {
-        "svgd-rd": 0.2 * 24,
-        "nesbs-mc": 0.2 * 24,
-        "nes-rs": 0.7 * 24,
-        "darts-2nd": 1 * 24,
-        "gdas": 0.3 * 24,
-        "enas": 0.5 * 24,
-    },
+    "darts": {"svgd-rd": 4.8, "nesbs-mc": 4.8, "nes-rs": 16.8, "darts-2nd": 24.0, "gdas": 7.2, "enas": 12.0},
 }
 
 
 def write_comparison(folder: Path, record: ComparisonRecord) -> tuple[str, Path]:
-    """Write `comparison.md` and `comparison.svg`; the table and the figure's path."""
+    """Write `comparison.md` and `comparison.svg`; return the table and the figure's path."""
     table, figure = comparison_as_markdown(record), folder / "comparison.svg"
     files.write_text(folder / "comparison.md", table + "\n")
     files.write_text(figure, draw_comparison(record))
@@ -74,7 +55,7 @@ def write_comparison(folder: Path, record: ComparisonRecord) -> tuple[str, Path]
 
 
 def comparison_as_markdown(record: ComparisonRecord) -> str:
-    """The methods one a row: means ± standard errors, paired differences with intervals, winners, costs.
+    """Write the methods one a row: means ± standard errors, paired differences with intervals, winners, costs.
 
     A winner is printed only where the interval excludes zero.
     """
@@ -84,7 +65,7 @@ def comparison_as_markdown(record: ComparisonRecord) -> str:
 
 
 def comparison_table(record: ComparisonRecord) -> Table:
-    """The methods one a row; what the figures are is in `comparison_notes`."""
+    """Put the methods one a row; what the figures are is in `comparison_notes`."""
     reference = str(record.reference)
     hours = PAPER_HOURS.get(str(record.space), {})
     rows = []
@@ -112,7 +93,7 @@ def comparison_table(record: ComparisonRecord) -> Table:
 
 
 def images_table(record: ComparisonRecord) -> Table | None:
-    """A second table with intervals over the test images; None where they were not kept."""
+    """Make a second table with intervals over the test images; None where they were not kept."""
     rows = []
     for name, method in (record.methods or {}).items():
         images = method.images or ImagesRecord()
@@ -133,7 +114,7 @@ def images_table(record: ComparisonRecord) -> Table | None:
 
 
 def comparison_notes(record: ComparisonRecord) -> list[str]:
-    """What the table's figures are, and what in them is the paper's."""
+    """Say what the table's figures are, and what in them is the paper's."""
     seeds = record.seeds or ()
     rivals = record.rivals or RivalsRecord()
     how = {"trained": "trained on their own", "supernet": "with the supernet's weights"}
@@ -153,7 +134,7 @@ def comparison_notes(record: ComparisonRecord) -> list[str]:
 
 
 def added_note(added: Sequence[str] | None, rows: Sequence[str]) -> list[str]:
-    """Says which rows are the paper's method and what is ours on top of it (`Recipe.additions`).
+    """Say which rows are the paper's method and what is ours on top of it (`Recipe.additions`).
 
     Nothing where an older record does not tell, or no such row is there.
 
@@ -169,7 +150,7 @@ def added_note(added: Sequence[str] | None, rows: Sequence[str]) -> list[str]:
 
 
 def draw_comparison(record: ComparisonRecord) -> str:
-    """The figure as SVG: error and NLL of every method, a ring for each seed, a bar for mean ± standard error."""
+    """Draw the figure as SVG: error and NLL of every method, a ring for each seed, a bar for mean ± standard error."""
     methods = record.methods or {}
     with canvas.styled() as new:
         figure = new(8, 1.2 + 0.32 * len(methods))
@@ -198,7 +179,7 @@ def draw_comparison(record: ComparisonRecord) -> str:
 
 
 def mean_of(summary: SummaryRecord | None, factor: float = 1) -> Quantity | None:
-    """A mean over seeds with its standard error, times a factor; None where there is none."""
+    """Return a mean over seeds with its standard error, times a factor; None where there is none."""
     if summary is None or summary.mean is None:
         return None
     error = summary.standard_error
@@ -223,5 +204,5 @@ def _mean(summaries: Mapping[str, SummaryRecord], name: str, places: int, factor
 
 
 def _over_budget(method: MethodRecord) -> str:
-    """A mark where a search took longer than its budget under some seed."""
+    """Return a mark where a search took longer than its budget under some seed."""
     return " !" if any(outcome.over_budget for outcome in method.seeds or ()) else ""

@@ -26,15 +26,15 @@ class Panel:
     lines: Mapping[str, Sequence[PointRecord]]  # by the name in the legend
 
     def points(self, label: str) -> dict[float, PointRecord]:
-        """The points of a line by their value on the horizontal axis."""
+        """Return the points of a line by their value on the horizontal axis."""
         return {x: point for point in self.lines[label] if (x := getattr(point, self.across)) is not None}
 
     def values(self) -> list[float]:
-        """Every value on the horizontal axis, in order."""
+        """Return every value on the horizontal axis, in order."""
         return sorted({value for label in self.lines for value in self.points(label)})
 
     def rows(self, cell: Callable[[PointRecord | None], T]) -> list[tuple[str, list[T]]]:
-        """A row for each line: its name, and what `cell` makes of its point (None: there is none) at each value."""
+        """Make a row for each line: its name, and what `cell` makes of its point (or of None) at each value."""
         return [(label, [cell(self.points(label).get(value)) for value in self.values()]) for label in self.lines]
 
     def draw(self, axes: Any, style: Callable[[int, str], dict[str, Any]], *, apart: float = 0.0) -> None:
@@ -57,12 +57,12 @@ class Panel:
 
 
 def error_of(point: PointRecord | None) -> Quantity | None:
-    """A point's test error in per cent, mean and standard error over seeds; None where no ensemble was found."""
+    """Return a point's test error in per cent, mean and standard error over seeds; None where no ensemble was found."""
     return mean_of(point.mean.error, 100) if point is not None and point.mean is not None else None
 
 
 def write_curves(folder: Path, record: CurvesRecord) -> tuple[str, Path]:
-    """Write `curves.md` and `curves.svg`; the tables and the figure's path."""
+    """Write `curves.md` and `curves.svg`; return the tables and the figure's path."""
     tables, picture = curves_as_markdown(record), folder / "curves.svg"
     files.write_text(folder / "curves.md", tables + "\n")
     files.write_text(picture, draw_curves(record))
@@ -70,12 +70,12 @@ def write_curves(folder: Path, record: CurvesRecord) -> tuple[str, Path]:
 
 
 def curves_as_markdown(record: CurvesRecord) -> str:
-    """A table for each size of ensembles: methods down, budgets across; and one for single values of δ."""
+    """Write a table for each size of ensembles: methods down, budgets across; and one for single values of δ."""
     return "\n\n".join([*(table.as_markdown() for table in curves_tables(record)), curves_notes(record)])
 
 
 def curves_tables(record: CurvesRecord) -> list[Table]:
-    """The tables; what their figures are is in `curves_notes`."""
+    """Make the tables; what their figures are is in `curves_notes`."""
     tables = []
     for panel in _panels(record):
         corner = f"{panel.title}, {'δ' if panel.across == 'delta' else panel.across}"
@@ -85,7 +85,7 @@ def curves_tables(record: CurvesRecord) -> list[Table]:
 
 
 def curves_notes(record: CurvesRecord) -> str:
-    """What the tables' figures are, and what in them is the paper's."""
+    """Say what the tables' figures are, and what in them is the paper's."""
     seeds = ", ".join(str(seed) for seed in record.seeds or ())
     ours = [name for name in OURS if any(point.method == name for point in record.points or ())]
     forward = f"{record.reference} chooses the best round, or greedily from all it drew (search.method=forward)."
@@ -105,7 +105,7 @@ def curves_notes(record: CurvesRecord) -> str:
 
 
 def _costs(record: CurvesRecord) -> list[str]:
-    """What it took, measured; nothing where a record does not say."""
+    """Say what it took, measured; nothing where a record does not say."""
     costs = []
     for name in ("supernet", "posterior", "points"):
         values = [value for entry in record.seconds or () if (value := getattr(entry, name)) is not None]
@@ -119,7 +119,7 @@ def _costs(record: CurvesRecord) -> list[str]:
 
 
 def draw_curves(record: CurvesRecord) -> str:
-    """The figure as SVG: a panel for each size of ensembles, error against budget; below, error against δ."""
+    """Draw the figure as SVG: a panel for each size of ensembles, error against budget; below, error against δ."""
     panels = _panels(record)
     across = max(1, len({panel.title for panel in panels}))
     down = max(1, -(-len(panels) // across))
@@ -143,7 +143,7 @@ def _style(number: int, label: str) -> dict[str, Any]:
 
 
 def _panels(record: CurvesRecord) -> list[Panel]:
-    """A panel for each size of ensembles over budgets, then one for each over δ."""
+    """Make a panel for each size of ensembles over budgets, then one for each over δ."""
     over_budgets = [point for point in record.points or () if point.delta is None]
     over_deltas = [point for point in record.points or () if point.delta is not None]
     parts: dict[Across, list[PointRecord]] = {"budget": over_budgets, "delta": over_deltas}
@@ -155,7 +155,7 @@ def _panels(record: CurvesRecord) -> list[Panel]:
 
 
 def _lines(points: Sequence[PointRecord]) -> dict[str, list[PointRecord]]:
-    """The points of each method and τ, under a name that says τ where there are several."""
+    """Group the points by method and τ, under a name that says τ where there are several."""
     several = len({point.temperature for point in points} - {None}) > 1
     lines: dict[str, list[PointRecord]] = {}
     for point in points:

@@ -32,7 +32,7 @@ class Quantity:
     written: str | None = None
 
     def text(self, places: int, *, signed: bool = False) -> str:
-        """The value with so many decimal places; `signed` writes a plus before what is above zero.
+        """Write the value with so many decimal places; `signed` writes a plus before what is above zero.
 
         >>> Quantity(5.834, spread=0.3).text(2), Quantity(0.5, low=-0.1, high=0.8).text(1)
         ('5.83 ± 0.30', '0.5 [−0.1, 0.8]')
@@ -51,14 +51,14 @@ class Quantity:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """How far it reaches down and up, for a drawing."""
+        """Return how far it reaches down and up, for a drawing."""
         if self.low is not None and self.high is not None:
             return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
         return self.spread or 0.0, self.spread or 0.0
 
 
 def shown(quantity: Quantity | None, places: int, *, signed: bool = False) -> str:
-    """A quantity as a table shows it, a dash where there is none.
+    """Write a quantity as a table shows it, a dash where there is none.
 
     >>> shown(Quantity(0.5), 1, signed=True), shown(None, 1)
     ('+0.5', '–')
@@ -76,7 +76,7 @@ class Table:
     notes: Sequence[str] = ()
 
     def as_text(self, *formats: str) -> str:
-        """The table for a terminal; each column has a format as Python writes it: "<24", ">9".
+        """Write the table for a terminal; each column has a format as Python writes it: "<24", ">9".
 
         >>> print(Table(["", "error %"], [["ensemble", "8.10"]]).as_text("<12", ">9"))
                       error %
@@ -85,7 +85,7 @@ class Table:
         return "\n".join("".join(map(format, row, formats)).rstrip() for row in (self.headings, *self.rows))
 
     def as_markdown(self) -> str:
-        """The table in Markdown, with even columns.
+        """Write the table in Markdown, with even columns.
 
         >>> print(Table(["n", "error"], [["3", "5 %"]]).as_markdown())
         | n | error |
@@ -99,7 +99,7 @@ class Table:
         return "\n\n".join([*([f"## {self.title}"] if self.title else []), "\n".join(lines), *self.notes])
 
     def as_latex(self) -> str:
-        """The table for a document that loads booktabs; title and notes are comments above it."""
+        """Write the table for a document that loads booktabs; title and notes are comments above it."""
         needs = "Needs \\usepackage{booktabs}; a dash: not measured or not given."
         stacked = ("\\\\".join(map(_escaped, heading.split("\n"))) for heading in self.headings)
         heads = [f"\\shortstack{{{text}}}" if "\\\\" in text else text for text in stacked]
@@ -109,7 +109,7 @@ class Table:
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
     def as_csv(self) -> str:
-        """The headings and the rows, without title and notes.
+        """Write the headings and the rows, without title and notes.
 
         >>> Table(["n", "error"], [["3", "5,2"]]).as_csv()
         'n,error\\n3,"5,2"\\n'
@@ -123,7 +123,7 @@ class Table:
 
 
 def _escaped(text: str) -> str:
-    """Text as LaTeX takes it."""
+    """Escape text for LaTeX."""
     text = text.replace("\\", "\\textbackslash ")
     text = re.sub(r"([&%$#_{}])", r"\\\1", text).replace("~", "\\textasciitilde ").replace("^", "\\textasciicircum ")
     for sign, command in LATEX.items():

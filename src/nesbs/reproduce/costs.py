@@ -39,7 +39,7 @@ class Cost:
 
 
 def costs_of(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] = ()) -> list[Cost]:
-    """Everything an experiment trains at a scale."""
+    """List everything an experiment trains at a scale."""
     chosen = experiment.scales[scale]
     costs: list[Cost] = []
     for label, part in chosen.parts.items():
@@ -64,7 +64,7 @@ def costs_of(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] 
 
 
 def statement(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] = ()) -> str:
-    """The cost in words, with where each figure comes from."""
+    """Say the cost in words, with where each figure comes from."""
     costs = costs_of(experiment, scale, changes)
     counted = [(cost.what, cost.hours) for cost in costs if cost.hours is not None]
     uncounted = [cost.what for cost in costs if cost.hours is None]
@@ -85,7 +85,7 @@ def statement(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...]
 def _networks(
     experiment: Experiment, scale: ScaleName, recipe: Recipe, *, searched: bool, trained: bool
 ) -> Iterator[tuple[int, int, str]]:
-    """Networks trained under one seed: (how many, epochs, what)."""
+    """Yield the networks trained under one seed: (how many, epochs, what)."""
     chosen, size = experiment.scales[scale], recipe.ensemble.size
     methods = list(experiment.asked(scale).values())
     if experiment.kind == "quality":
@@ -130,7 +130,7 @@ def _posterior(recipe: Recipe, count: int, times: str) -> Cost:
 
 
 def _hours(hours: float) -> str:
-    """Hours as a person says them.
+    """Write hours as a person says them.
 
     >>> _hours(0.25), _hours(30.2), _hours(300.0)
     ('15 min 0 s', '30.2 h', '300 h (12.5 days)')

@@ -13,7 +13,7 @@ SPREAD = "Test error % with the supernet's weights, mean ± standard error over 
 
 
 def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """A table for each panel: methods down, budgets (or values of δ) across."""
+    """Make a table for each panel: methods down, budgets (or values of δ) across."""
     on, title = exhibit.data_name(), exhibit.title()
     tables = []
     for panel in _panels(exhibit):
@@ -27,7 +27,7 @@ def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
 
 
 def draw_curves(exhibit: Exhibit) -> tuple[str, bytes]:
-    """A panel for each size of ensembles or each τ; the error's axis is logarithmic, as the paper's."""
+    """Draw a panel for each size of ensembles or each τ; the error's axis is logarithmic, as the paper's."""
     panels = _panels(exhibit)
     with canvas.styled() as new:
         figure = new(max(3.0 * len(panels), 4.5) + 0.6, 3.9)
@@ -68,9 +68,10 @@ def _plain(value: float, _: int) -> str:
 
 
 def _panels(exhibit: Exhibit) -> list[Panel]:
-    """By τ where there are several, else by size; over δ where single values were set, else over budgets.
+    """Sort the points into panels: by τ where there are several, else by size.
 
-    What has no τ is in every panel; lines have the paper's names.
+    Panels go over δ where single values were set, else over budgets; what has no τ is in every panel. Lines have the
+    paper's names.
     """
     points = exhibit.part.points or ()
     single = [point for point in points if point.delta is not None]

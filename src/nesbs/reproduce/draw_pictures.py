@@ -22,7 +22,7 @@ DENSITIES: dict[str, Measure] = {"spread of log density": stdev, "mean log densi
 
 
 def gaussians_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Figure 2 in numbers: for every δ the mean and the spread of log densities over particles."""
+    """Give Figure 2 in numbers: for every δ the mean and the spread of log densities over particles."""
     rows = [
         (f"δ = {formats.short(entry.delta)}", [Cell(_over_particles(entry, measure)) for measure in DENSITIES.values()])
         for entry in _gaussians(exhibit).deltas or ()
@@ -72,7 +72,7 @@ def draw_gaussians(exhibit: Exhibit) -> tuple[str, bytes]:
 
 
 def tradeoff_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Figure 3 in numbers: mean and deviation of the errors of single networks."""
+    """Give Figure 3 in numbers: mean and deviation of the errors of single networks."""
     headings = [
         Heading("mean error of networks (ATE)", "%", exhibit.data_name(), "CIFAR-10 (Table 5)"),
         Heading("networks", "", "", "", 0),
@@ -141,7 +141,7 @@ def _histogram(axes: Any, errors: Sequence[float], bins: np.ndarray, colour: str
 
 
 def discrepancy_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Figure 4 in numbers."""
+    """Give Figure 4 in numbers."""
     measures = {
         "mode": ("likeliest architecture, test error", "%"),
         "best": ("best architecture, test error", "%"),
@@ -205,14 +205,14 @@ def _gaussians(exhibit: Exhibit) -> GaussiansRecord:
 
 
 def _over_particles(entry: DeltaRecord, measure: Measure) -> Quantity:
-    """A measure of the particles' log densities, over seeds."""
+    """Take a measure of the particles' log densities, over seeds."""
     seeds = [[value for value in particles if value is not None] for particles in entry.log_density or ()]
     summary = summarise([measure(densities) for densities in seeds])
     return Quantity(summary.mean, spread=summary.standard_error)
 
 
 def _density(target: GaussiansRecord, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The target's density on a grid, up to a constant."""
+    """Return the target's density on a grid, up to a constant."""
     variances = np.array(target.variances or (1.0, 1.0), float)
     total = np.zeros_like(x)
     for first, second in np.array(target.centres or np.empty((0, 2)), float):
@@ -221,5 +221,5 @@ def _density(target: GaussiansRecord, x: np.ndarray, y: np.ndarray) -> np.ndarra
 
 
 def _errors(part: PartRecord, method: str) -> list[float]:
-    """The errors of a method's networks, in per cent."""
+    """Return the errors of a method's networks, in per cent."""
     return [100 * error for error in part.networks(method).errors or () if error is not None]

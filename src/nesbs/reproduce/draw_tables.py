@@ -20,7 +20,7 @@ SIZES = (1, 3, 5, 7)  # of Table 6
 
 
 def methods_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Tables 1, 2, 3 and 5: a row for each of the paper's, in its order."""
+    """Make Tables 1, 2, 3 and 5: a row for each of the paper's, in its order."""
     columns, methods = exhibit.experiment.columns, exhibit.experiment.rows
     headings = [
         Heading(column.name, column.unit, exhibit.data_name(column.part), column.part, column.places)
@@ -37,7 +37,7 @@ def methods_tables(exhibit: Exhibit) -> list[PaperTable]:
 
 
 def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Table 4: one table for each data set, a row for each method under each attack."""
+    """Make Table 4: one table for each data set, a row for each method under each attack."""
     tables = []
     for label in (CIFAR10, "CIFAR-100"):
         part, on = exhibit.record.part(label), exhibit.data_name(label)
@@ -61,7 +61,7 @@ def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:
 
 
 def quality_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Table 6: by error, as the paper's performance is, and by loss."""
+    """Make Table 6: by error, as the paper's performance is, and by loss."""
     part = exhibit.part
     headings = [Heading(f"n = {size}", "", exhibit.data_name(), CIFAR10) for size in SIZES]
     rows = []
@@ -86,7 +86,7 @@ def quality_tables(exhibit: Exhibit) -> list[PaperTable]:
 
 
 def posteriors_tables(exhibit: Exhibit) -> list[PaperTable]:
-    """Table 7: either posterior, and how far post-training is below best-response, paired over seeds."""
+    """Make Table 7: either posterior, and how far post-training is below best-response, paired over seeds."""
     units = {"best-response": "test error %", "post-training": "test error %", "Δ": "points"}
     headings = [Heading(name, unit, exhibit.data_name(), CIFAR10) for name, unit in units.items()]
     rows = []
@@ -122,7 +122,7 @@ def draw_tables(title: str, tables: list[PaperTable]) -> tuple[str, bytes]:
 
 
 def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
-    """Table 6 as three panels over the size of ensembles."""
+    """Draw Table 6 as three panels over the size of ensembles."""
     [table] = tables
     sizes = [int(heading.name.removeprefix("n = ")) for heading in table.headings]
     with canvas.styled() as new:
@@ -206,7 +206,7 @@ def _interval(interval: IntervalRecord | None, factor: float) -> Quantity | None
 
 
 def _improvement(during: Sequence[MethodRow], after: Sequence[MethodRow]) -> Quantity | None:
-    """Best-response less post-training in points, over the seeds that both have."""
+    """Return best-response less post-training in points, over the seeds that both have."""
     first, second = ({row.seed: 100 * row.error for row in rows if row.error is not None} for rows in (during, after))
     seeds = [seed for seed in first if seed in second]
     if not seeds:

@@ -49,12 +49,12 @@ FIGURES: dict[str, Callable[[Exhibit], tuple[str, bytes]]] = {
 
 
 def tables_of(experiment: Experiment, record: ExperimentRecord) -> list[PaperTable]:
-    """The tables of an experiment; what its record lacks is a dash."""
+    """Make the tables of an experiment; what its record lacks is a dash."""
     return TABLES[experiment.kind](Exhibit(experiment, record, paper_figures(experiment.name)))
 
 
 def picture_of(experiment: Experiment, record: ExperimentRecord) -> tuple[str, bytes]:
-    """The figure of an experiment as SVG and as PNG."""
+    """Draw the figure of an experiment as SVG and as PNG."""
     exhibit = Exhibit(experiment, record, paper_figures(experiment.name))
     if experiment.kind in FIGURES:
         return FIGURES[experiment.kind](exhibit)
@@ -63,7 +63,7 @@ def picture_of(experiment: Experiment, record: ExperimentRecord) -> tuple[str, b
 
 
 def write(folder: Path, experiment: Experiment, record: ExperimentRecord) -> tuple[str, list[Path]]:
-    """Write NAME.md, .tex, .csv, .svg and .png; the Markdown, and all paths."""
+    """Write NAME.md, .tex, .csv, .svg and .png; return the Markdown, and all paths."""
     tables = tables_of(experiment, record)
     svg, png = picture_of(experiment, record)
     texts = {"md": as_markdown(tables), "tex": as_latex(tables), "csv": as_csv(tables), "svg": svg}

@@ -35,15 +35,15 @@ class Exhibit:
 
     @property
     def part(self) -> PartRecord:
-        """Our part in the place of CIFAR-10; empty where it was not run."""
+        """Return our part in the place of CIFAR-10; empty where it was not run."""
         return self.record.part(CIFAR10)
 
     def data_name(self, label: str = CIFAR10) -> str:
-        """The data set that ours was made on; a dash where the part was not run."""
+        """Name the data set that ours was made on; a dash where the part was not run."""
         return self.record.part(label).data or formats.NOTHING
 
     def title(self, label: str | None = None) -> str:
-        """What is shown: ours on which data, beside what in the paper; `label` names one of the paper's data sets."""
+        """Say what is shown: ours on which data, beside what in the paper (on its data set `label`)."""
         labels = list(self.record.parts or {}) if label is None else [label]
         names = list(dict.fromkeys(name for each in labels if (name := self.data_name(each)) != formats.NOTHING))
         without_data = "ours" if self.experiment.kind == "gaussians" else "ours not run"
@@ -60,16 +60,16 @@ class Exhibit:
         spread: str,
         title: str | None = None,
     ) -> PaperTable:
-        """A table with its notes; `spread` says what the figures are."""
+        """Make a table with its notes; `spread` says what the figures are."""
         fixed = tuple((label, tuple(cells)) for label, cells in rows)
         return PaperTable(title or self.title(), corner, tuple(headings), fixed, self.notes(spread))
 
     def beside(self, ours: Quantity | None, row: str, column: str) -> Cell:
-        """Our figure with the paper's for that row and column."""
+        """Return our figure with the paper's for that row and column."""
         return Cell(ours, parse_quantity(self.paper.rows.get(row, {}).get(column)))
 
     def notes(self, spread: str) -> tuple[str, ...]:
-        """What is said below a table."""
+        """Return what is said below a table."""
         lines = [*self._made_on(), spread, *self.experiment.notes]
         lines += [f"Left out: {name} ({why})." for name, why in (self.record.left_out or {}).items()]
         source = self.paper.source
@@ -85,7 +85,7 @@ class Exhibit:
         return tuple(lines)
 
     def _made_on(self) -> list[str]:
-        """The scale and the device, then what every part is made on."""
+        """Say the scale and the device, then what every part is made on."""
         name = str((self.record.asked or Asked()).scale)
         about = "".join(f": {self.experiment.scales[scale].about}" for scale in SCALES if scale == name)
         lines = [f"Scale {name}{about}; computed on {self.record.device}."]
@@ -105,7 +105,7 @@ class Exhibit:
 
 
 def two_lines(text: str, more: str = "") -> str:
-    """A title for a figure, and a line more.
+    """Break a title for a figure, and add a line.
 
     >>> two_lines("table1: ours on cifar10, beside the paper's Table 1 (NAS)")
     "table1: ours on cifar10, beside the paper's Table 1\\n(NAS)"
@@ -114,7 +114,7 @@ def two_lines(text: str, more: str = "") -> str:
 
 
 def over_seeds(rows: Sequence[Record], measure: str) -> Quantity | None:
-    """Mean and standard error over seeds of a measure in rows, one a seed, as a table shows it."""
+    """Return mean and standard error of a measure over rows, one a seed, as a table shows it."""
     name, factor = FACTORS.get(measure, (measure, 100.0))
     values = [factor * value for row in rows if (value := getattr(row, name)) is not None]
     if not values:
@@ -124,7 +124,7 @@ def over_seeds(rows: Sequence[Record], measure: str) -> Quantity | None:
 
 
 def _trained(part: PartRecord) -> str:
-    """What was trained there, and for how long."""
+    """Say what was trained there, and for how long."""
     epochs = part.epochs or Epochs()
     phrases = [f"cells of the search in the place of {part.searched_on}"] if part.searched_on else []
     if epochs.supernet is not None:

@@ -18,7 +18,7 @@ VARIANCES = (0.25, 0.5)
 
 
 def log_density(x: Tensor) -> Tensor:
-    """The log-density of the mixture, (…, 2) to (…).
+    """Return the log-density of the mixture, (…, 2) to (…).
 
     >>> round(float(log_density(torch.tensor([-0.5, 0.5])).exp()), 4)  # half-way: exp(−0.75) / (2π √0.125)
     0.2126
@@ -30,7 +30,7 @@ def log_density(x: Tensor) -> Tensor:
 
 
 def run_gaussians(work: Work) -> None:
-    """Particles under every δ from the same starts, over seeds, as one computation."""
+    """Move particles under every δ from the same starts, over seeds, as one computation."""
     scale = work.scale
     first = work.seed or 0
     seeds = [first + offset for offset in range(scale.seeds)]

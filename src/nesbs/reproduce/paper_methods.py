@@ -38,15 +38,15 @@ class BestResponse(PosteriorSearch):
         self._plain = plain
 
     def sampler(self, recipe: Recipe) -> Sampler:
-        """That of the method with its own posterior."""
+        """Return the sampler of the method with its own posterior."""
         return self._plain.sampler(recipe)
 
     def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
-        """The supernet and the posterior that are trained together."""
+        """Return the supernet and the posterior that are trained together."""
         return best_response_of(harness.run)
 
     def search_seconds(self, harness: Harness) -> float:
-        """What training them together and choosing took."""
+        """Return what training them together and choosing took."""
         return harness.seconds("best response", f"rival {self.name}")
 
 
@@ -55,7 +55,7 @@ OF_A_CELL = {"deep": Deep, "mc-droppath": McDropPath, "single": OneArchitecture}
 
 
 def paper_method(name: str) -> Method:
-    """The method of a row: one of `nesbs compare`, of a published cell, or with the best-response posterior.
+    """Return the method of a row: one of `nesbs compare`, of a published cell, or with the best-response posterior.
 
     >>> paper_method("deep:darts-v2").name, paper_method("nesbs-mc-best-response").name
     ('deep-of-darts-v2', 'nesbs-mc-best-response')
@@ -77,13 +77,13 @@ def check_cell(name: str, run: Run) -> None:
 
 
 def trained_ensemble(name: str, harness: Harness) -> Ensemble:
-    """What a method chose, trained in full."""
+    """Return what a method chose, trained in full."""
     architectures = paper_method(name).selection(harness).architectures
     return Ensemble(harness.trained.members(architectures), harness.run.recipe.ensemble.combine)
 
 
 def measured_row(name: str, harness: Harness, searched: Harness | None = None, *, count: bool = False) -> MethodRow:
-    """A method's figures on the test images; `searched` on other data, its choice is trained and measured here.
+    """Measure a method on the test images; where it `searched` on other data, its choice is trained and measured here.
 
     Multiply-adds, which take their time, are counted where `count` asks for it.
     """
@@ -107,7 +107,7 @@ def measured_row(name: str, harness: Harness, searched: Harness | None = None, *
 
 
 def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
-    """Stage: the best-response supernet and posterior of a run, loaded where they are there."""
+    """Train the best-response supernet and posterior of a run, or load them where they are there."""
     folder, settings = run.folder / "best-response", run.recipe.supernet.model_copy(update={"paths": "one"})
     weights, fitted = folder / "supernet.safetensors", folder / "posterior.json"
     checkpoint = folder / "checkpoint.safetensors"

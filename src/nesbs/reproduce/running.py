@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from nesbs.compare.curves import CurveGrid, curves
 from nesbs.records import CurvesRecord, ExperimentRecord
-from nesbs.records.attacks import DefenceRecord
 from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
@@ -19,11 +18,12 @@ from nesbs.runs.attack import attack_ensemble, attack_settings
 from nesbs.runs.quality import measure_quality
 from nesbs.supernet import Estimator
 
+ATTACK_FIGURES = ("attack", "attack_std", "defence", "defence_std", "images")
 Row = TypeVar("Row", MethodRow, DiscrepancyRow)
 
 
 def run(work: Work) -> ExperimentRecord:
-    """Run what is missing of an experiment; its record."""
+    """Run what is missing of an experiment; return its record."""
     work.begin()
     KINDS[work.experiment.kind](work)
     work.save(complete=True)
@@ -31,7 +31,7 @@ def run(work: Work) -> ExperimentRecord:
 
 
 def run_methods(work: Work) -> None:
-    """Tables 1, 2, 3 and 5: methods on data sets over seeds."""
+    """Run Tables 1, 2, 3 and 5: methods on data sets over seeds."""
     searched = {}
     count = any(column.measure == "multiply_adds" for column in work.experiment.columns.values())
     for label, part, recipe in work.parts():
@@ -46,7 +46,7 @@ def run_methods(work: Work) -> None:
 
 
 def run_attacks(work: Work) -> None:
-    """Table 4: each ensemble attacked."""
+    """Run Table 4: attack each ensemble."""
     settings = attack_settings(None, None, work.scale.attack)
     searched = {}
     for label, part, recipe in work.parts():
@@ -56,26 +56,21 @@ def run_attacks(work: Work) -> None:
             measured_row(method, harness, searched.get(part.searched_on or ""))
             name, ensemble = paper_method(method).name, trained_ensemble(method, harness)
             attacked = attack_ensemble(harness.run, name, ensemble, settings)
-            rows = {name: _attack_row(result) for name, result in (attacked.attacks or {}).items()}
+            rows = {
+                attack: AttackRow(
+                    **{name: getattr(result, name) for name in ATTACK_FIGURES},
+                    adaptive=result.adaptive and result.adaptive.attack,
+                )
+                for attack, result in (attacked.attacks or {}).items()
+            }
             work.leave_out(attacked.skipped or {})
             methods = work.record.part(label).methods or {}
             entry = AttackedMethod(clean=attacked.clean, attacks=rows)
             work.save_part(label, attack=work.scale.attack, methods={**methods, method: entry})
 
 
-def _attack_row(result: DefenceRecord) -> AttackRow:
-    return AttackRow(
-        attack=result.attack,
-        attack_std=result.attack_std,
-        defence=result.defence,
-        defence_std=result.defence_std,
-        images=result.images,
-        adaptive=result.adaptive and result.adaptive.attack,
-    )
-
-
 def run_quality(work: Work) -> None:
-    """Table 6: estimated against true performance."""
+    """Run Table 6: estimated against true performance."""
     for label, _, recipe in work.parts():
         harness = work.harness(recipe, recipe.seed)
         answer = measure_quality(harness.run, **work.scale.quality)
@@ -84,7 +79,7 @@ def run_quality(work: Work) -> None:
 
 
 def run_posteriors(work: Work) -> None:
-    """Table 7: NESBS with either posterior."""
+    """Run Table 7: NESBS with either posterior."""
     for label, _, recipe in work.parts():
         for seed in work.seeds(recipe):
             harness = work.harness(recipe, seed)
@@ -95,7 +90,7 @@ def run_posteriors(work: Work) -> None:
 
 
 def run_discrepancy(work: Work) -> None:
-    """Figure 4: the likeliest architecture against the best, under either posterior."""
+    """Run Figure 4: the likeliest architecture against the best, under either posterior."""
     for label, _, recipe in work.parts():
         for seed in work.seeds(recipe):
             harness = work.harness(recipe, seed)
@@ -115,7 +110,7 @@ def run_discrepancy(work: Work) -> None:
 
 
 def run_curves(work: Work) -> None:
-    """Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
+    """Run Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
     for label, _, recipe in work.parts():
         scale = work.scale
         harness = work.harness(recipe, recipe.seed)
@@ -140,7 +135,7 @@ def _save_row(work: Work, label: str, method: str, row: MethodRow) -> None:
 
 
 def in_order(rows: Sequence[Row], new: Row) -> tuple[Row, ...]:
-    """Rows by seed with a new one among them, which replaces an earlier one of its seed.
+    """Return rows by seed with a new one among them, which replaces an earlier one of its seed.
 
     >>> [row.seed for row in in_order([MethodRow(seed=0), MethodRow(seed=2)], MethodRow(seed=1))]
     [0, 1, 2]

@@ -37,7 +37,7 @@ class DataPart(Settings):
     search_only: bool = Field(False, description="search here for another part, and train nothing")
 
     def resolved(self, changes: tuple[str, ...] = (), seed: int | None = None) -> Recipe:
-        """The recipe with the part's changes and then the user's."""
+        """Return the recipe with the part's changes and then the user's."""
         return load_recipe(self.recipe, [*self.set, *changes], seed=seed)
 
 
@@ -84,7 +84,7 @@ class Experiment(Settings):
     scales: dict[ScaleName, Scale]
 
     def asked(self, scale: ScaleName) -> dict[str, str]:
-        """The rows that are run at a scale."""
+        """Return the rows that are run at a scale."""
         wanted = self.scales[scale].rows
         return self.rows if wanted is None else {row: self.rows[row] for row in wanted}
 
@@ -98,7 +98,7 @@ class PaperFigures(Settings):
 
 
 def experiment(name: str) -> Experiment:
-    """What is run for one of `NAMES`.
+    """Read what is run for one of `NAMES`.
 
     >>> experiment("table5").shows
     'Table 5'
@@ -109,7 +109,7 @@ def experiment(name: str) -> Experiment:
 
 
 def paper_figures(name: str) -> PaperFigures:
-    """The paper's own figures for one of `NAMES`.
+    """Read the paper's own figures for one of `NAMES`.
 
     >>> paper_figures("table1").rows["NES-RS"]["CIFAR-10"]
     '5.83 ± 0.33'

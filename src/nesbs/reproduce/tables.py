@@ -51,7 +51,7 @@ class PaperTable:
     notes: tuple[str, ...] = ()
 
     def as_table(self) -> Table:
-        """The table as it is printed: ours and, where it gives any, the paper's in columns of their own."""
+        """Return the table as it is printed: ours and, where it gives any, the paper's in columns of their own."""
         headings, columns = [self.corner], [[label for label, _ in self.rows]]
         for place, heading in enumerate(self.headings):
             cells = [cells[place] for _, cells in self.rows]
@@ -65,17 +65,17 @@ class PaperTable:
 
 
 def as_markdown(tables: Sequence[PaperTable]) -> str:
-    """Tables with their titles and notes."""
+    """Write tables with their titles and notes."""
     return "\n\n".join(table.as_table().as_markdown() for table in tables) + "\n"
 
 
 def as_latex(tables: Sequence[PaperTable]) -> str:
-    """Tables for a document that loads booktabs."""
+    """Write tables for a document that loads booktabs."""
     return "\n\n".join(table.as_table().as_latex() for table in tables) + "\n"
 
 
 def as_csv(tables: Sequence[PaperTable]) -> str:
-    """One line for each figure: ours and the paper's beside each other, a dash for what there is not."""
+    """Write one line for each figure: ours and the paper's beside each other, a dash for what there is not."""
     ours = ("ours", "ours_spread", "ours_low", "ours_high", "ours_on")
     rows = []
     for table in tables:

@@ -16,7 +16,7 @@ IMAGES = 1000  # test images whose predictions the map is made of, at most
 
 
 def run_tradeoff(work: Work) -> None:
-    """Train every architecture of every ensemble `repeats` times; errors, and predictions on a plane."""
+    """Train every architecture of every ensemble `repeats` times; record errors, and predictions on a plane."""
     for label, _, recipe in work.parts():
         harness = work.harness(recipe, recipe.seed)
         methods = work.methods(harness)
@@ -43,7 +43,7 @@ def run_tradeoff(work: Work) -> None:
 
 
 def plane(predictions: Tensor, *, seed: int) -> tuple[str, list[list[float]]]:
-    """Predictions (networks, numbers) on a plane, and how: t-SNE where scikit-learn is there, else principal axes.
+    """Put predictions (networks, numbers) on a plane, and say how: by t-SNE with scikit-learn, else by principal axes.
 
     >>> corners = torch.tensor([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [4.0, 2.0, 0.0]])
     >>> [[abs(round(value, 6)) for value in point] for point in principal(corners)]
@@ -58,7 +58,7 @@ def plane(predictions: Tensor, *, seed: int) -> tuple[str, list[list[float]]]:
 
 
 def principal(predictions: Tensor) -> list[list[float]]:
-    """Predictions (networks, numbers) along the two directions in which they vary most."""
+    """Return predictions (networks, numbers) along the two directions in which they vary most."""
     centred = predictions.double() - predictions.double().mean(0)
     u, s, _ = torch.linalg.svd(centred, full_matrices=False)
     points: list[list[float]] = (u * s)[:, :2].tolist()

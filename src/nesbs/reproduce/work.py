@@ -50,16 +50,16 @@ class Work:
 
     @property
     def scale(self) -> Scale:
-        """What is run."""
+        """Return what is run."""
         return self.experiment.scales[self.scale_name]
 
     @property
     def folder(self) -> Path:
-        """Where the record and what is drawn from it go."""
+        """Return where the record and what is drawn from it go."""
         return self.out / self.scale_name / self.experiment.name
 
     def begin(self) -> None:
-        """Take the folder, or resume in it; raises where it is someone else's or was made by another command."""
+        """Take the folder, or resume in it; raise where it is someone else's or was made by another command."""
         if self.out.exists() and not self.out.is_dir():
             raise NesbsError(f"--out {self.out} is a file: name a folder")
         ours = (self.out / MARK).is_file()
@@ -98,22 +98,22 @@ class Work:
         self.record = self.record.replace(left_out={**(self.record.left_out or {}), **reasons})
 
     def parts(self) -> Iterator[tuple[str, DataPart, Recipe]]:
-        """The parts whose data are there, with their recipes."""
+        """Yield the parts whose data are there, with their recipes."""
         for label, part in self.scale.parts.items():
             if label not in (self.record.left_out or {}):
                 yield label, part, self.recipe(part)
 
     def recipe(self, part: DataPart) -> Recipe:
-        """A part's recipe under the user's changes, with whole paths."""
+        """Return a part's recipe under the user's changes, with whole paths."""
         recipe = part.resolved(self.changes, self.seed)
         return recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
 
     def seeds(self, recipe: Recipe) -> list[int]:
-        """The seeds of a part."""
+        """Return the seeds of a part."""
         return [recipe.seed + offset for offset in range(self.scale.seeds)]
 
     def methods(self, harness: Harness) -> dict[str, str]:
-        """The paper's rows that can be run, with their methods; a cell that cannot be built goes to `left_out`."""
+        """Return the paper's rows that can be run, with their methods; the record says which cannot."""
         asked = self.experiment.asked(self.scale_name)
         reasons = {}
         for row, method in asked.items():
@@ -126,14 +126,14 @@ class Work:
         return {row: method for row, method in asked.items() if row not in reasons}
 
     def place(self, recipe: Recipe) -> Path:
-        """The folder of a recipe's runs, the same for every experiment at this scale."""
+        """Return the folder of a recipe's runs, the same for every experiment at this scale."""
         values = {k: v for k, v in flatten(recipe.model_dump(mode="json")).items() if k not in WITHOUT_EFFECT}
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
         data = re.sub(r"[^\w.-]+", "-", Path(recipe.data.name).name)
         return self.out / self.scale_name / "runs" / f"{data}-{recipe.space.name}-{digest}"
 
     def harness(self, recipe: Recipe, seed: int) -> Harness:
-        """The run of a recipe under one seed."""
+        """Return the harness around the run of a recipe under one seed."""
         folder = self.place(recipe)
         if recipe.ensemble.architectures is None:
             asked = self.experiment.asked(self.scale_name).values()
@@ -161,7 +161,7 @@ class Work:
         )
 
     def _left_out(self) -> dict[str, str]:
-        """Parts whose data cannot be loaded, and why; raises where no part can be run."""
+        """Find the parts whose data cannot be loaded, and why; raise where no part can be run."""
         missing: dict[str, str] = {}
         for label, part in self.scale.parts.items():
             recipe = self.recipe(part)
