@@ -335,7 +335,7 @@ def fast_and_plain():
 
 
 def curves(folder, budgets):
-    """Test errors of the search-efficiency curves at some of the budgets, a table for each size."""
+    """Test errors of the budget curves at some of the budgets, a table for each size."""
     found = []
     for table in curves_tables(CurvesRecord.read(RESULTS / folder / "curves.json")):
         heading = table.headings
