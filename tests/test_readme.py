@@ -7,6 +7,7 @@ import tables
 from documents import ROOT, at_toy_size, code, commands, folder_of_images, run_command, table
 
 README = (ROOT / "README.md").read_text()
+NOTES = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "results").glob("*/README.md"))]
 
 
 def test_the_readme_is_short_and_begins_with_what_to_type():
@@ -16,7 +17,7 @@ def test_the_readme_is_short_and_begins_with_what_to_type():
     assert len(commands(README)) >= 10
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "results/README.md", "results/ranking/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "results/README.md", *NOTES])
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
         assert (ROOT / page).parent.joinpath(target).exists(), target
