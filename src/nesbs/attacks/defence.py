@@ -21,6 +21,7 @@ from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.gradient import Model, frozen
 from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
+from nesbs.attacks.settings import BATCH_SIZE
 from nesbs.data import Dataset, Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError, did_you_mean, expect
@@ -151,7 +152,7 @@ def attack_then_defend(
     data: Split | Dataset,
     *,
     seed: int = 0,
-    batch_size: int = 250,
+    batch_size: int = BATCH_SIZE,
     on_round: Callable[[Round], None] | None = None,
 ) -> Defence:
     """Attack each member in turn, then the ensemble itself, and measure all of them on the perturbed images.
@@ -186,7 +187,7 @@ def sources(ensemble: Ensemble) -> list[int | None]:
     return [*range(len(ensemble.members)), None]
 
 
-def clean_accuracy(ensemble: Ensemble, split: Split, *, batch_size: int = 250) -> Clean:
+def clean_accuracy(ensemble: Ensemble, split: Split, *, batch_size: int = BATCH_SIZE) -> Clean:
     """Accuracies on the images as they are."""
     with frozen(ensemble):
         logits = ensemble.predict(split, batch_size=batch_size)
@@ -202,7 +203,7 @@ def attack_round(
     source: int | None,
     *,
     seed: int = 0,
-    batch_size: int = 250,
+    batch_size: int = BATCH_SIZE,
     on_batch: Callable[[AttackedBatch], None] | None = None,
 ) -> Round:
     """Attack one member, or the ensemble's own answer where `source` is None, and measure everybody."""

@@ -12,6 +12,7 @@ from nesbs.errors import NesbsError, did_you_mean
 from nesbs.settings import Settings
 
 PAPER = ("fgsm", "pgd", "cw", "autoattack")  # app. B.6
+BATCH_SIZE = 250  # images that are attacked at once
 
 
 class AttackSettings(Settings):
@@ -19,7 +20,7 @@ class AttackSettings(Settings):
 
     attacks: tuple[str, ...] = Field(PAPER, min_length=1, description=f"some of {', '.join(PAPER)}")
     images: int | None = Field(None, ge=1, description="so many test images, drawn by the seed; by default all")
-    batch_size: int = Field(250, ge=1)
+    batch_size: int = Field(BATCH_SIZE, ge=1)
     epsilons: tuple[float, ...] = Field(
         (0.002, 0.005, 0.01, 0.02, 0.05, 0.1), description="of the curves; none leaves the closer look out"
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from nesbs.metrics import BINS
 
-def glossary(bins: object = 15, only: Collection[str] | None = None) -> dict[str, str]:
+
+def glossary(bins: object = BINS, only: Collection[str] | None = None) -> dict[str, str]:
     """What each word means, of all of them or `only` of some; `bins` are those of the ECE.
 
     >>> glossary(11)["ECE"]

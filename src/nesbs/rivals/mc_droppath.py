@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from nesbs.data import Split
+from nesbs.ensemble.members import BATCH_SIZE
 from nesbs.errors import NesbsError
+from nesbs.rivals.settings import RivalSettings
 from nesbs.spaces import Member
+
+DEFAULT = RivalSettings()
 
 
 @torch.no_grad()
@@ -21,9 +25,9 @@ def mc_droppath(
     split: Split,
     *,
     probability: float = 0.01,
-    passes: int = 10,
+    passes: int = DEFAULT.passes,
     generator: torch.Generator,
-    batch_size: int = 500,
+    batch_size: int = BATCH_SIZE,
 ) -> Tensor:
     """Logits of every pass for all images of a split, (passes, images, classes); `generator` lives on the CPU.
 

@@ -21,7 +21,10 @@ import torch
 
 from nesbs.ensemble import Score, Selection, forward_select
 from nesbs.rivals.pools import chosen
+from nesbs.rivals.settings import RivalSettings
 from nesbs.spaces import Architecture, Space
+
+DEFAULT = RivalSettings()
 
 PATIENCE = 10  # children for each architecture of the budget
 
@@ -43,7 +46,7 @@ def nes_re(
     score: Score,
     *,
     budget: int,
-    parents: int = 10,
+    parents: int = DEFAULT.parents,
     enough: Callable[[Collection[Architecture]], bool] | None = None,
     generator: torch.Generator,
 ) -> Selection:
@@ -73,7 +76,7 @@ def evolve(
     score: Score,
     *,
     budget: int,
-    parents: int = 10,
+    parents: int = DEFAULT.parents,
     generator: torch.Generator,
 ) -> Iterator[Birth]:
     """The births of an evolution that begins with the population `start`, the oldest first."""
