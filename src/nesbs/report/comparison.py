@@ -25,7 +25,7 @@ BUDGET = (
     "Budget: {} s of search for every method, measured on this device; training what was chosen does not count. "
     "!: the search took over a tenth longer all the same."
 )
-OURS = ("nesbs", "nesbs-mc")  # the rows that are the paper's method
+PAPER_ROWS = ("nesbs", "nesbs-mc")  # the rows that are the paper's method
 COLUMNS = (
     *("method", "error %", "NLL", "ECE", "ATE %", "PPD %", "error − {0}, points", "winner", "NLL − {0}", "winner"),
     *("search s", "training s", "judged", "paper, GPU h*"),
@@ -122,7 +122,7 @@ def comparison_notes(record: ComparisonRecord) -> list[str]:
     return [
         f"{record.data}, space {record.space}, ensembles of {record.size}, seeds "
         f"{', '.join(str(seed) for seed in seeds)}, {record.device}.",
-        *added_note(record.added, [name for name in OURS if name in (record.methods or {})]),
+        *added_note(record.added, [name for name in PAPER_ROWS if name in (record.methods or {})]),
         f"Mean ± standard error over seeds; in brackets the paired 95 % t interval of the difference.{few}",
         f"Candidates judged {how.get(str(rivals.judge), '?')}; chosen networks measured "
         f"{'after full training' if rivals.measure == 'trained' else 'with the supernet’s weights'}. "

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from nesbs import files
 from nesbs.records.curves import CurvesRecord, PointRecord
 from nesbs.report import canvas, formats
-from nesbs.report.comparison import OURS, added_note, mean_of
+from nesbs.report.comparison import PAPER_ROWS, added_note, mean_of
 from nesbs.report.table import Quantity, Table, shown
 
 T = TypeVar("T")
@@ -87,12 +87,12 @@ def curves_tables(record: CurvesRecord) -> list[Table]:
 def curves_notes(record: CurvesRecord) -> str:
     """Say what the tables' figures are, and what in them is the paper's."""
     seeds = ", ".join(str(seed) for seed in record.seeds or ())
-    ours = [name for name in OURS if any(point.method == name for point in record.points or ())]
+    rows = [name for name in PAPER_ROWS if any(point.method == name for point in record.points or ())]
     forward = f"{record.reference} chooses the best round, or greedily from all it drew (search.method=forward)."
     lines = [
         f"{record.data}, space {record.space}, seeds {seeds}, {record.device}. Test error % with the supernet's "
         "weights, mean ± standard error over seeds.",
-        *added_note(record.added, ours),
+        *added_note(record.added, rows),
         f"↓ or ↑: below or above {record.reference} at the same size and budget, where the paired 95 % t interval "
         "excludes zero (at the recipe's τ where a method has none).",
         *([forward] if record.search == "forward" else []),

@@ -90,4 +90,4 @@ def _panels(exhibit: Exhibit) -> list[Panel]:
     for title, part in parts.items():
         lines = {label: [p for p in part if p.method == method] for label, method in exhibit.experiment.rows.items()}
         panels.append(Panel(title, across, {label: line for label, line in lines.items() if line}))
-    return panels
+    return [panel for panel in panels if panel.values()]
