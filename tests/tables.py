@@ -55,7 +55,7 @@ def demo_in_words():
 
 
 def against_benchmark():
-    """Of each network that the benchmark knows too: name, text, accuracy in per cent, the benchmark's, its row."""
+    """Of each network that the benchmark has too: name, accuracy in per cent, the benchmark's, its row."""
     for name, known in (
         ("best", 94.37),
         ("middle", None),
@@ -67,15 +67,14 @@ def against_benchmark():
         kind = "test" if metrics["measured_on"] == "test" else "held-out"
         seconds = record["stages"]["members"]["seconds"]
         row = f"{metrics['test_images']:,} {kind} | {accuracy:.2f} | {known:g} | {seconds:.0f} |"
-        yield name, text, accuracy, known, row
+        yield name, accuracy, known, row
 
 
-def benchmark(*, texts=True):
-    """With the architectures' texts, or with their names alone."""
+def benchmark():
+    """Networks that the benchmark has too, by name: their accuracy beside the benchmark's."""
     lines = ["| architecture | images | accuracy % | the benchmark's | seconds |", "| --- | --- | --- | --- | --- |"]
-    for name, text, _, _, row in against_benchmark():
-        shown = text.replace("|", "\\|") if texts else name
-        lines.append(f"| `{shown}` | {row}")
+    for name, _, _, row in against_benchmark():
+        lines.append(f"| `{name}` | {row}")
     return "\n".join(lines)
 
 

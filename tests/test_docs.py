@@ -168,7 +168,7 @@ CHECKS = {
     ("page", "name", "made"),
     [
         ("results", "demo", tables.demo),
-        ("results", "benchmark", lambda: tables.benchmark(texts=False)),
+        ("results", "benchmark", tables.benchmark),
         ("results", "demo-darts", lambda: tables.one_run("demo-darts")),
         ("results", "minutes", lambda: tables.one_run("cifar10-nasbench201-minutes")),
         ("results", "beyond", tables.beyond),
@@ -392,6 +392,21 @@ def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
     for name in ("cifar10-nasbench201-paper", "cifar10-darts-paper", "cifar100-darts"):
         assert f"`{name}`" in PAGES["how-it-works"]
         assert load_recipe(name).additions() == ()
+
+
+def test_what_differs_from_the_paper_on_the_page_is_in_the_recipes():
+    said = words("how-it-works")
+    for name in ("cifar10-nasbench201-paper", "cifar10-darts-paper", "cifar100-darts"):
+        recipe = load_recipe(name)
+        assert recipe.search.duplicates == "redraw"
+        assert f"δ goes from {min(recipe.sampler.delta):g} to {max(recipe.sampler.delta):g} (".replace("-", "−") in said
+        assert recipe.supernet.partial == (1 if recipe.space.name == "nasbench201" else 2)
+    assert "in NAS-Bench-201 all channels go through an operation (`supernet.partial=1`" in said
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"index"}))
+def test_a_page_begins_with_what_the_reader_can_do_after_it(page):
+    assert re.match(r"# [^\n]+\n\nAfter this page you ", PAGES[page])
 
 
 def test_the_ranking_page_is_short():
