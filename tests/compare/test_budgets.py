@@ -123,7 +123,7 @@ def test_what_fits_is_found_once_and_at_least_one(tmp_path):
 def test_a_comparison_in_seconds(tmp_path, monkeypatch):
     monkeypatch.setattr("nesbs.compare.posterior_search.MOST", 50)
     given = timed(recipe(*BY_SUPERNET), 60)
-    found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs"], seeds=1)["methods"]
+    found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs"], seeds=1).to_json()["methods"]
     assert found["urs"]["seeds"][0]["evaluations"] == 26  # there is time for all pairs of the space, and an end
     assert files.read_json(tmp_path / "run/seed-0/rivals/budget.json")["nesbs rounds"] == 50
     for entry in found.values():

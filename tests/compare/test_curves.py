@@ -45,7 +45,7 @@ def drawn(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for method in map(METHODS.get, GRID.methods):
             patch.setattr(method, "within", noting(found, method.within))
-        value = curves(whole_recipe(), folder, GRID, seeds=2)
+        value = curves(whole_recipe(), folder, GRID, seeds=2).to_json()
     return folder, value, found
 
 
@@ -95,14 +95,15 @@ def test_points_are_the_methods_own_choices_measured_on_the_test_images(drawn):
 def test_seeds_can_draw_from_one_supernet(drawn):
     folder, value, _ = drawn
     grid = CurveGrid(["nesbs", "urs"], budgets=(4,), sizes=(2,))
-    shared = curves(whole_recipe(), folder, grid, seeds=2, one_supernet=True)
+    shared = curves(whole_recipe(), folder, grid, seeds=2, one_supernet=True).to_json()
     first, second = point(shared, "urs", 2, 4)["seeds"]
     assert first == point(value, "urs", 2, 4)["seeds"][0]  # the first seed has its own
     run = Run.open(folder / "seed-0")
     own = CurveHarness(run, 4).with_seed(1)
     assert own.pool == CurveHarness(Run.open(folder / "seed-1"), 4).pool != CurveHarness(run, 4).pool
     found = find(own, Point("urs", 2, 4))
-    assert second == {"seed": 1, "architectures": [str(each) for each in found], **own.measure(found)}
+    assert second == {"seed": 1, **own.measure(found).to_json()}
+    assert second["architectures"] == [str(each) for each in found]
     stages = files.read_json(run.folder / "record.json")["stages"]
     assert [cost["supernet"] for cost in shared["seconds"]] == [stages["supernet"]["seconds"], None]
     assert shared["seconds"][1]["points"] == stages["curves-1"]["seconds"] > 0
@@ -115,7 +116,7 @@ def test_seeds_can_draw_from_one_supernet(drawn):
 def test_budgets_asked_for_later_are_of_one_draw_with_the_others(tmp_path):
     def drawn_to(name, *budgets):
         grid = CurveGrid(["nesbs", "nesbs-mc", "urs"], budgets, sizes=(2,))
-        return curves(whole_recipe(), tmp_path / name, grid, seeds=1)
+        return curves(whole_recipe(), tmp_path / name, grid, seeds=1).to_json()
 
     drawn_to("grown", 4, 8)
     grown = drawn_to("grown", 4, 8, 32)

@@ -55,7 +55,9 @@ def keeps_the_contract(method, material, folder):
     with contextlib.suppress(StopError):
         method.outcome(harness_in(stopped, Stopping("", 1)))
     resumed = method.outcome(harness_in(stopped))
-    assert without_seconds(resumed) == without_seconds(outcome)  # also: the same seed, the same choice
+    assert without_seconds(resumed.to_json()) == without_seconds(
+        outcome.to_json()
+    )  # also: the same seed, the same choice
     assert method.outcome(harness_in(stopped)) == resumed  # found again, not made again
     has_a_curve_or_says_why_not(method, harness)
 
@@ -74,12 +76,12 @@ def chooses_and_predicts(method, harness):
 
 def pays_for_its_stages(method, harness, outcome):
     stages = {name: stage["seconds"] for name, stage in harness.run.record.to_json()["stages"].items()}
-    assert 0 < outcome["search_seconds"] <= sum(stages.values()) + 1e-3
-    assert 0 < outcome["training_seconds"] <= sum(stages.values()) + 1e-3
-    assert outcome["search_seconds"] == round(method.search_seconds(harness), 3)
-    assert outcome["evaluations"] == method.evaluations(harness) >= 0
+    assert 0 < outcome.search_seconds <= sum(stages.values()) + 1e-3
+    assert 0 < outcome.training_seconds <= sum(stages.values()) + 1e-3
+    assert outcome.search_seconds == round(method.search_seconds(harness), 3)
+    assert outcome.evaluations == method.evaluations(harness) >= 0
     own = stages.get(f"rival {method.name}", 0.0)
-    assert own <= outcome["search_seconds"] + 1e-3
+    assert own <= outcome.search_seconds + 1e-3
 
 
 def has_a_curve_or_says_why_not(method, harness):
@@ -97,7 +99,7 @@ def has_a_curve_or_says_why_not(method, harness):
     assert all(harness.run.space.parse(str(architecture)) == architecture for architecture in ensemble)
     assert method.within(CurveHarness(harness.run, 8), point) == ensemble
     assert method.within(curve, Point(method.name, harness.size, 0, temperature)) is None
-    assert set(curve.measure(ensemble)) == {"error", "nll"}
+    assert 0 <= curve.measure(ensemble).error <= 1
 
 
 def test_the_reference_is_the_first_of_all_methods():

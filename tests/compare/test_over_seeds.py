@@ -51,8 +51,10 @@ def whole(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nesbs.runs.members.member_training", counted)
-        value = compare(recipe(), folder, ENSEMBLES, seeds=3)
-    assert files.read_json(folder / "comparison.json") == value  # here: tests below add methods to the folder
+        value = compare(recipe(), folder, ENSEMBLES, seeds=3).to_json()
+    written = files.read_json(folder / "comparison.json")  # here: tests below add methods to the folder
+    assert {key: written[key] for key in written if key not in ("nesbs", "commit", "clean")} == value
+    assert written["nesbs"] == nesbs.__version__
     return folder, value, trained
 
 
@@ -78,10 +80,10 @@ def test_the_same_command_and_more_methods_find_what_is_there(whole, monkeypatch
 
     monkeypatch.setattr("nesbs.runs.members.member_training", refuse)
     monkeypatch.setattr(sys.modules["nesbs.rivals.snapshot"], "member_training", refuse)
-    assert compare(recipe(), folder, ENSEMBLES, seeds=3) == value
+    assert compare(recipe(), folder, ENSEMBLES, seeds=3).to_json() == value
     for seed in range(3):
         (folder / f"seed-{seed}" / "rivals" / "nes-re.json").unlink()  # measured again, not trained again
-    again = compare(recipe(), folder, ["nesbs", "nes-re"], seeds=3)
+    again = compare(recipe(), folder, ["nesbs", "nes-re"], seeds=3).to_json()
     assert without_seconds(again["methods"]["nes-re"]) == without_seconds(value["methods"]["nes-re"])
 
 
@@ -90,7 +92,7 @@ def test_a_stop_loses_nothing(whole, stage, after, tmp_path):
     _, value, _ = whole
     with pytest.raises(StopError):
         compare(recipe(), tmp_path / "run", ENSEMBLES, seeds=1, progress=Stopping(stage, after))
-    found = compare(recipe(), tmp_path / "run", ENSEMBLES, seeds=1)
+    found = compare(recipe(), tmp_path / "run", ENSEMBLES, seeds=1).to_json()
     for method, entry in found["methods"].items():
         assert without_seconds(entry["seeds"]) == without_seconds(value["methods"][method]["seeds"][:1])
         assert entry["difference"] is None or entry["difference"]["error"]["low"] is None  # one seed: no interval
@@ -152,7 +154,7 @@ def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(
     with pytest.raises(StopError):
         compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1, progress=Stopping("rival gdas", 1))
     assert (tmp_path / "run/seed-0/rivals/gdas.checkpoint.safetensors").is_file()
-    found = compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1)["methods"]
+    found = compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1).to_json()["methods"]
     stages = files.read_json(tmp_path / "run/seed-0/record.json")["stages"]
     for method in ONE_SHOT:
         [outcome] = found[method]["seeds"]
@@ -194,7 +196,7 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
 def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
     changes = ("space.name=darts", "rivals.architecture=nasnet-a", "members.cells=3", "members.channels=2")
     harness = Harness(Run.create(tmp_path / "run", recipe(*changes)))
-    found = METHODS["deep"].outcome(harness)
+    found = METHODS["deep"].outcome(harness).to_json()
     assert found["architectures"] == [str(zoo["nasnet-a"])] * 2
     assert len(found["scores"]["members"]) == 2
     assert (found["evaluations"], found["search_seconds"]) == (0, 0.0)
@@ -204,7 +206,7 @@ def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
     changes = ("rivals.judge=supernet", "rivals.measure=supernet", "ensemble.size=2")
     methods = named_methods("all", measure="supernet")
     assert set(methods) == set(METHODS) - {"deep", "mc-droppath", "snapshot", *ONE_SHOT}
-    found = compare(recipe(*changes), tmp_path / "run", methods, seeds=1)
+    found = compare(recipe(*changes), tmp_path / "run", methods, seeds=1).to_json()
     assert not list((tmp_path / "run").rglob("pool-*"))
     run = Run.open(tmp_path / "run" / "seed-0")
     valid, test = (Estimator(run.supernet(), split) for split in (run.data.search_valid, run.data.test))
@@ -223,7 +225,7 @@ def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
 def test_a_budget_is_the_same_for_all(tmp_path):
     given = budgeted(recipe("rivals.judge=supernet", "rivals.measure=supernet"), 8)
     assert len(given.sampler.delta) == 2  # of which nesbs-mc has none
-    found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re"], seeds=1)
+    found = compare(given, tmp_path / "run", ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re"], seeds=1).to_json()
     for name, entry in found["methods"].items():
         proposals = files.read_json(tmp_path / "run/seed-0/rivals" / f"{name}.selection.json")["proposals"]
         judged = sum(len(proposal["architectures"]) for proposal in proposals) or entry["seeds"][0]["evaluations"]

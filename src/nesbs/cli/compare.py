@@ -18,7 +18,6 @@ from nesbs.compare.method import Method
 from nesbs.compare.methods import METHODS, named_methods
 from nesbs.compare.over_seeds import compare as compare_methods
 from nesbs.errors import NesbsError
-from nesbs.records import ComparisonRecord, CurvesRecord
 from nesbs.report import write_comparison, write_comparison_page, write_curves
 
 Methods = Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")]
@@ -95,7 +94,7 @@ def compare(
         compared = compare_methods(
             loaded, folder, chosen, seeds=seeds, device=common.chosen_device(), progress=progress
         )
-    table, figure = write_comparison(folder, ComparisonRecord.from_json(compared))
+    table, figure = write_comparison(folder, compared)
     common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
 
 
@@ -150,7 +149,7 @@ def curves(
             device=common.chosen_device(),
             progress=progress,
         )
-    table, figure = write_curves(folder, CurvesRecord.from_json(measured))
+    table, figure = write_curves(folder, measured)
     common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
 
 

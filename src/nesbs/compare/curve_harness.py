@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from nesbs import metrics, rng
 from nesbs.ensemble import scorer
+from nesbs.records.curves import PointOutcome
 from nesbs.rivals import uniform_pool
 from nesbs.runs.run import Run
 from nesbs.samplers import Proposal
@@ -59,8 +60,12 @@ class CurveHarness:
         random, space = rng.generator(seed, "rivals", "pool"), self.run.space
         self.pool = uniform_pool(space, min(self.largest, len(space)), generator=random)
 
-    def measure(self, architectures: Sequence[Architecture]) -> dict[str, float]:
-        """Error and NLL on the test images with the supernet's weights."""
+    def measure(self, architectures: Sequence[Architecture]) -> PointOutcome:
+        """Error and NLL of an ensemble on the test images with the supernet's weights."""
         log_probs = metrics.combine(self.test.log_probs(architectures), self.run.recipe.ensemble.combine)
         labels = self.run.data.test.labels
-        return {"error": float(metrics.error(log_probs, labels)), "nll": float(metrics.nll(log_probs, labels))}
+        return PointOutcome(
+            architectures=tuple(str(architecture) for architecture in architectures),
+            error=float(metrics.error(log_probs, labels)),
+            nll=float(metrics.nll(log_probs, labels)),
+        )

@@ -10,12 +10,11 @@ posterior are parts of one draw, as many rounds as the largest holds: a larger o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from nesbs import files
 from nesbs.compare.curve_harness import CurveHarness, Point
@@ -23,11 +22,13 @@ from nesbs.compare.methods import METHODS, REFERENCE, methods_of
 from nesbs.compare.over_seeds import begin
 from nesbs.errors import NesbsError
 from nesbs.evaluation import paired, summarise
+from nesbs.records.comparison import DifferenceRecord, SummaryRecord
+from nesbs.records.curves import CurvesRecord, PointMeans, PointOutcome, PointRecord, SeedSeconds
 from nesbs.records.recipe import Recipe
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress, device_name
 
-FILE = "curves.json"
+Entries = dict[str, PointOutcome | None]  # of one seed by the points' names; None where a budget holds no ensemble
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def curves(
     one_supernet: bool = False,
     device: str = "cpu",
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> CurvesRecord:
     """Find and measure the ensembles of all points under every seed; also `curves.json`.
 
     Every seed trains a supernet of its own, or with `one_supernet` draws from that of the first.
@@ -84,8 +85,8 @@ def curves(
     points = grid.points(recipe)
     recipe = begin(recipe, folder, methods_of(grid.methods), seeds)
     numbers = [recipe.seed + offset for offset in range(seeds)]
-    outcomes: dict[str, list[dict[str, Any]]] = {point.name: [] for point in points}
-    costs: list[dict[str, Any]] = []
+    outcomes: dict[str, list[PointOutcome]] = {point.name: [] for point in points}
+    seconds: list[SeedSeconds] = []
     for home, drawing in {recipe.seed: numbers}.items() if one_supernet else ((seed, [seed]) for seed in numbers):
         own = recipe.model_copy(update={"seed": home})
         run = Run.create(folder / f"seed-{home}", own, device=device, progress=progress)
@@ -94,29 +95,29 @@ def curves(
             name = "curves" if seed == home else f"curves-{seed}"
             entries = _measured(run, harness_of, points, name, seed)
             for point in points:
-                outcomes[point.name].append({"seed": seed, **(entries[point.name] or {})})
-            costs.append({"seed": seed, **_seconds(run, name, shared=seed != home)})
-    value = {
-        "data": recipe.data.name,
-        "space": recipe.space.name,
-        "seeds": numbers,
-        "one_supernet": one_supernet,
-        "device": device_name(device),
-        "seconds": costs,
-        "reference": REFERENCE,
-        "sampler": recipe.sampler.name,
-        "search": recipe.search.method,
-        "added": list(recipe.additions()),
-        "points": [_entry(point, outcomes, recipe.posterior.temperature) for point in points],
-    }
-    files.write_json(folder / FILE, value)
-    return value
+                outcomes[point.name].append((entries[point.name] or PointOutcome()).replace(seed=seed))
+            seconds.append(_seconds(run, name, seed))
+    record = CurvesRecord(
+        data=recipe.data.name,
+        space=recipe.space.name,
+        seeds=tuple(numbers),
+        one_supernet=one_supernet,
+        device=device_name(device),
+        seconds=tuple(seconds),
+        reference=REFERENCE,
+        sampler=recipe.sampler.name,
+        search=recipe.search.method,
+        added=recipe.additions(),
+        points=tuple(_over_seeds(point, outcomes, recipe.posterior.temperature) for point in points),
+    )
+    record.write(folder / CurvesRecord.FILE)
+    return record
 
 
 def _measured(
     run: Run, harness_of: Callable[[int], CurveHarness], points: Sequence[Point], name: str, seed: int
-) -> dict[str, Any]:
-    """What a seed found at every point (`NAME.json`, by the points' names), making what is missing."""
+) -> Entries:
+    """What a seed found at every point (`NAME.json`), making what is missing."""
     path = run.folder / f"{name}.json"
     entries, largest = _earlier(path, max(point.budget for point in points))
     missing = [point for point in points if point.name not in entries]
@@ -126,52 +127,50 @@ def _measured(
     with run.stage(name, len(missing), fresh=not entries) as stage:
         for number, point in enumerate(missing, start=1):
             architectures = METHODS[point.method].within(harness, point)
-            entries[point.name] = None
-            if architectures is not None:
-                texts = [str(architecture) for architecture in architectures]
-                entries[point.name] = {"architectures": texts, **harness.measure(architectures)}
-            files.write_json(path, entries)
+            entries[point.name] = None if architectures is None else harness.measure(architectures)
+            files.write_json(path, {name: entry and entry.to_json() for name, entry in entries.items()})
             stage.write()
             stage.advance(number, point.name)
     return entries
 
 
-def _earlier(path: Path, largest: int) -> tuple[dict[str, Any], int]:
+def _earlier(path: Path, largest: int) -> tuple[Entries, int]:
     """The points that are there, without those of a smaller draw than is asked for now, and the largest budget."""
-    entries = files.read_mapping(path) if path.is_file() else {}
-    before = max((int(name.split()[2]) for name in entries), default=largest)
+    values = files.read_mapping(path) if path.is_file() else {}
+    before = max((int(name.split()[2]) for name in values), default=largest)
     if largest > before:
         drawn = {name for name, method in METHODS.items() if method.draws_from_posterior}
-        entries = {name: entry for name, entry in entries.items() if name.split()[0] not in drawn}
+        values = {name: value for name, value in values.items() if name.split()[0] not in drawn}
+    entries = {name: None if value is None else PointOutcome.from_json(value) for name, value in values.items()}
     return entries, max(largest, before)
 
 
-def _seconds(run: Run, name: str, *, shared: bool) -> dict[str, float | None]:
+def _seconds(run: Run, name: str, seed: int) -> SeedSeconds:
     """What a seed took on the device: its supernet and posterior, unless it shares them, and all its points."""
-    record = run.record
+    record, shared = run.record, seed != run.recipe.seed
     trained = {stage: None if shared else record.seconds(stage) for stage in ("supernet", "posterior")}
-    return {**trained, "points": record.seconds(name)}
+    return SeedSeconds(seed=seed, **trained, points=record.seconds(name))
 
 
-def _entry(point: Point, outcomes: dict[str, list[dict[str, Any]]], usual: float) -> dict[str, Any]:
+def _over_seeds(point: Point, outcomes: Mapping[str, Sequence[PointOutcome]], usual: float) -> PointRecord:
     """A point over all seeds; None for what a budget does not hold, and the difference to the reference.
 
     A method without τ is compared with the reference at the recipe's `usual` one.
     """
-    own = outcomes[point.name]
-    whole = all("error" in outcome for outcome in own)
     temperature = usual if point.temperature is None else point.temperature
     reference = Point(REFERENCE, point.size, point.budget, temperature)
-    others = outcomes.get(reference.name, []) if reference != point else []
-    compared = whole and bool(others) and all("error" in outcome for outcome in others)
-    return {
+    errors, nlls = (_values(outcomes[point.name], measure) for measure in ("error", "nll"))
+    others = _values(outcomes[reference.name], "error") if reference.name in outcomes and reference != point else None
+    error, nll = (None if each is None else SummaryRecord(**summarise(each).to_json()) for each in (errors, nlls))
+    return PointRecord(
         **asdict(point),
-        "seeds": own,
-        "mean": {
-            name: summarise([outcome[name] for outcome in own]).to_json() if whole else None
-            for name in ("error", "nll")
-        },
-        "difference": paired([outcome["error"] for outcome in own], [outcome["error"] for outcome in others]).to_json()
-        if compared
-        else None,
-    }
+        seeds=tuple(outcomes[point.name]),
+        mean=PointMeans(error=error, nll=nll),
+        difference=None if errors is None or others is None else DifferenceRecord(**paired(errors, others).to_json()),
+    )
+
+
+def _values(outcomes: Sequence[PointOutcome], measure: str) -> list[float] | None:
+    """A measure under every seed, None where a seed found no ensemble."""
+    values = [value for outcome in outcomes if (value := getattr(outcome, measure)) is not None]
+    return values if len(values) == len(outcomes) else None

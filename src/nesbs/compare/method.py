@@ -7,7 +7,6 @@ candidates (`PoolSearch.select`), and changes further steps where it differs fro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 from torch import Tensor
 
@@ -19,6 +18,8 @@ from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
 from nesbs.evaluation import score_logits
+from nesbs.records.comparison import OutcomeRecord
+from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import Recipe
 from nesbs.runs.folder import read_selection
 from nesbs.runs.stage import device_name
@@ -80,12 +81,12 @@ class Method(ABC):
         seconds = harness.settings.seconds
         return seconds is not None and self.search_seconds(harness) > OVER * seconds
 
-    def outcome(self, harness: Harness) -> dict[str, Any]:
+    def outcome(self, harness: Harness) -> OutcomeRecord:
         """What the method is worth on the test images and what it cost, once in a run."""
         run = harness.run
         path = rival_file(run.folder, self.name, "json")
         if path.is_file():
-            return files.read_mapping(path)
+            return OutcomeRecord.read(path)
         selection, labels = self.selection(harness), run.data.test.labels
         logits = self.predict(harness, selection)
         if not bool(logits.isfinite().all()):
@@ -94,18 +95,18 @@ class Method(ABC):
             )
         combined = metrics.combine(logits, run.recipe.ensemble.combine)
         scores = score_logits(logits, combined, labels, bins=run.recipe.evaluation.bins)
-        value = {
-            "method": self.name,
-            "architectures": [str(architecture) for architecture in selection.architectures],
-            "validation_loss": selection.loss,
-            "evaluations": self.evaluations(harness),
-            "device": device_name(run.device),
-            "search_seconds": round(self.search_seconds(harness), 3),
-            "over_budget": self.over_budget(harness),
-            "training_seconds": round(self.training_seconds(harness, selection), 3),
-            "scores": scores.to_json(),
-        }
+        outcome = OutcomeRecord(
+            method=self.name,
+            architectures=tuple(str(architecture) for architecture in selection.architectures),
+            validation_loss=selection.loss,
+            evaluations=self.evaluations(harness),
+            device=device_name(run.device),
+            search_seconds=round(self.search_seconds(harness), 3),
+            over_budget=self.over_budget(harness),
+            training_seconds=round(self.training_seconds(harness, selection), 3),
+            scores=EnsembleMetrics(**scores.to_json()),
+        )
         images = {"error": combined.argmax(-1) != labels, "nll": -combined.gather(1, labels[:, None])[:, 0]}
         files.write_tensors(rival_file(run.folder, self.name, "images.safetensors"), images)
-        files.write_json(path, value)
-        return files.read_mapping(path)  # what a resumed comparison reads
+        outcome.write(path)
+        return outcome

@@ -8,7 +8,7 @@ nothing is trained twice, and the same command resumes. More methods or more see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,15 @@ from nesbs.data import Dataset, load_dataset
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
 from nesbs.records import RunRecord, is_comparison
+from nesbs.records.comparison import (
+    ComparisonRecord,
+    DifferenceRecord,
+    ImagesRecord,
+    MethodRecord,
+    OutcomeRecord,
+    RivalsRecord,
+    SummaryRecord,
+)
 from nesbs.records.recipe import RECIPE, Recipe
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
@@ -30,7 +39,6 @@ from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress, device_name
 from nesbs.spaces import Space, get_space
 
-FILE = "comparison.json"
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
 PER_IMAGE = ("error", "nll")
 COSTS = ("search_seconds", "training_seconds", "evaluations")
@@ -44,35 +52,32 @@ def compare(
     seeds: int = 3,
     device: str = "cpu",
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> ComparisonRecord:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
     chosen = methods_of(methods, measure=recipe.rivals.measure)
     recipe = begin(recipe, folder, chosen, seeds)
-    outcomes: dict[str, list[dict[str, Any]]] = {method.name: [] for method in chosen}
+    outcomes: dict[str, list[OutcomeRecord]] = {method.name: [] for method in chosen}
     numbers = [recipe.seed + offset for offset in range(seeds)]
     for seed in numbers:
         own = recipe.model_copy(update={"seed": seed})
         harness = Harness(Run.create(folder / f"seed-{seed}", own, device=device, progress=progress))
         for method in chosen:
-            outcomes[method.name].append({"seed": seed, **method.outcome(harness)})
+            outcomes[method.name].append(method.outcome(harness).replace(seed=seed))
     runs = [folder / f"seed-{seed}" for seed in numbers]
-    value = {
-        "data": recipe.data.name,
-        "space": recipe.space.name,
-        "size": recipe.ensemble.size,
-        "seeds": numbers,
-        "device": device_name(device),
-        "reference": REFERENCE,
-        "sampler": recipe.sampler.name,
-        "rivals": recipe.rivals.model_dump(mode="json"),
-        "added": list(recipe.additions()),
-        "methods": {
-            method: {**_entry(own, outcomes[REFERENCE]), "images": _over_images(runs, method)}
-            for method, own in outcomes.items()
-        },
-    }
-    files.write_json(folder / FILE, value)
-    return value
+    record = ComparisonRecord(
+        data=recipe.data.name,
+        space=recipe.space.name,
+        size=recipe.ensemble.size,
+        seeds=tuple(numbers),
+        device=device_name(device),
+        reference=REFERENCE,
+        sampler=recipe.sampler.name,
+        rivals=RivalsRecord(**recipe.rivals.model_dump(mode="json")),
+        added=recipe.additions(),
+        methods={name: _over_seeds(name, outcomes, _over_images(runs, name)) for name in outcomes},
+    )
+    record.write(folder / ComparisonRecord.FILE)
+    return record
 
 
 def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -> Recipe:
@@ -104,39 +109,44 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[Method]
         method.check(recipe, data, space)
 
 
-def _over_images(runs: Sequence[Path], method: str) -> dict[str, Any] | None:
+def _over_seeds(
+    name: str, outcomes: Mapping[str, Sequence[OutcomeRecord]], images: ImagesRecord | None
+) -> MethodRecord:
+    """One method over all seeds: its outcomes, their means, and differences to the reference."""
+    own, reference = (MethodRecord(seeds=tuple(outcomes[each])) for each in (name, REFERENCE))
+    return own.replace(
+        mean={measure: _mean(own.values(measure)) for measure in MEASURES},
+        cost={cost: _mean([float(getattr(outcome, cost)) for outcome in outcomes[name]]) for cost in COSTS},
+        difference=None
+        if name == REFERENCE
+        else {
+            measure: DifferenceRecord(**paired(own.values(measure), reference.values(measure)).to_json())
+            for measure in MEASURES
+        },
+        images=images,
+    )
+
+
+def _mean(values: Sequence[float]) -> SummaryRecord:
+    return SummaryRecord(**summarise(values).to_json())
+
+
+def _over_images(runs: Sequence[Path], name: str) -> ImagesRecord | None:
     """Bootstrap intervals over the test images, of means over the seeds; None where images were not kept."""
-    own, reference = (_per_image(runs, name) for name in (method, REFERENCE))
+    own, reference = (_per_image(runs, each) for each in (name, REFERENCE))
     if own is None:
         return None
-    table = own if method == REFERENCE or reference is None else np.concatenate([own, own - reference], 1)
-    intervals = [asdict(interval) for interval in over_images(table)]
-    measured = dict(zip(PER_IMAGE, intervals, strict=False))
+    table = own if name == REFERENCE or reference is None else np.concatenate([own, own - reference], 1)
+    intervals = [DifferenceRecord(**asdict(interval)) for interval in over_images(table)]
     differences = dict(zip(PER_IMAGE, intervals[len(PER_IMAGE) :], strict=False))
-    return {**measured, "difference": differences or None}
+    return ImagesRecord(**dict(zip(PER_IMAGE, intervals, strict=False)), difference=differences or None)
 
 
-def _per_image(runs: Sequence[Path], method: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+def _per_image(runs: Sequence[Path], name: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """Mean error and NLL over the seeds, (images, 2); None where a seed's are missing or not numbers."""
-    paths = [rival_file(run, method, "images.safetensors") for run in runs]
+    paths = [rival_file(run, name, "images.safetensors") for run in runs]
     if not all(path.is_file() for path in paths):
         return None
     seeds = [files.read_tensors(path)[0] for path in paths]
-    table = np.stack([np.mean([seed[name].double().numpy() for seed in seeds], 0) for name in PER_IMAGE], 1)
+    table = np.stack([np.mean([seed[measure].double().numpy() for seed in seeds], 0) for measure in PER_IMAGE], 1)
     return table if np.isfinite(table).all() else None
-
-
-def _entry(outcomes: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One method over all seeds: its outcomes, their means, and differences to the reference."""
-
-    def values(outcomes: Sequence[dict[str, Any]], name: str) -> list[float]:
-        return [float(outcome["scores"][name]) for outcome in outcomes]
-
-    return {
-        "seeds": list(outcomes),
-        "mean": {name: summarise(values(outcomes, name)).to_json() for name in MEASURES},
-        "cost": {name: summarise([float(outcome[name]) for outcome in outcomes]).to_json() for name in COSTS},
-        "difference": None
-        if outcomes is reference
-        else {name: paired(values(outcomes, name), values(reference, name)).to_json() for name in MEASURES},
-    }

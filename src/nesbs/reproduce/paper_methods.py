@@ -18,6 +18,7 @@ from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.records.experiment import MethodRow
+from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import Recipe
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import SearchRequest, best_response
@@ -92,17 +93,18 @@ def measured_row(name: str, harness: Harness, searched: Harness | None = None, *
     if searched is not None and not path.is_file():
         files.write_json(path, method.selection(searched).to_json())
     outcome = method.outcome(harness)
-    seconds = outcome["search_seconds"] if searched is None else method.search_seconds(searched)
+    scores = outcome.scores or EnsembleMetrics()
+    seconds = outcome.search_seconds if searched is None else round(method.search_seconds(searched), 3)
     members = harness.trained.members(method.selection(harness).architectures)
     image = (run.data.test.channels, *run.data.test.size)
     return MethodRow(
         seed=run.recipe.seed,
-        architectures=outcome["architectures"],
-        **{score: outcome["scores"][score] for score in SCORES},
+        architectures=outcome.architectures,
+        **{score: getattr(scores, score) for score in SCORES},
         parameters=fmean(parameters(member) for member in members),
         multiply_adds=fmean(multiply_adds(member, image) for member in members) if count else None,
-        search_seconds=None if ":" in name else round(seconds, 3),  # others found a published cell
-        training_seconds=outcome["training_seconds"],
+        search_seconds=None if ":" in name else seconds,  # others found a published cell
+        training_seconds=outcome.training_seconds,
     )
 
 

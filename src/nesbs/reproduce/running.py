@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from nesbs.compare.curves import CurveGrid, curves
-from nesbs.records import CurvesRecord, ExperimentRecord
+from nesbs.records import ExperimentRecord
 from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
@@ -123,9 +123,8 @@ def run_curves(work: Work) -> None:
             device=work.device,
             progress=work.progress,
         )
-        record = CurvesRecord.from_json(drawn)
         work.describe(label, harness.run)
-        work.save_part(label, points=record.points, seeds=record.seeds)
+        work.save_part(label, points=drawn.points, seeds=drawn.seeds)
 
 
 def _save_row(work: Work, label: str, method: str, row: MethodRow) -> None:
