@@ -130,7 +130,7 @@ def check_rival(space):
         return torch.tensor([max(losses[member] for member in ensemble) for ensemble in ensembles])
 
     candidates = Candidates(pool, 2, score, SPACES["toy-edges"](), RivalSettings(), 0)
-    found = METHODS["top"].select(candidates)
+    found = space["top"](candidates)
     assert found.architectures == (pool[1], pool[3])
     assert found.loss == 2.0
     assert "| top " in space["table"]

@@ -15,7 +15,7 @@ from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
 from nesbs.runs.run import Run
-from nesbs.samplers import SvgdRd, get_sampler
+from nesbs.samplers import Sampler, SvgdRd, get_sampler
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
@@ -33,10 +33,7 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
     >>> recipe.rivals.rounds, recipe.rivals.samples
     (6, 12)
     """
-    sampler = get_sampler(recipe.sampler)
-    values = len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
-    if recipe.search.tune == "bayesian":
-        values = recipe.search.trials
+    values = recipe.search.trials if recipe.search.tune == "bayesian" else deltas_of(get_sampler(recipe.sampler))
     rounds = budget // (recipe.ensemble.size * values)
     if rounds < 1:
         raise NesbsError(
@@ -56,6 +53,11 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
             "rivals": recipe.rivals.model_copy(update=rivals),
         }
     )
+
+
+def deltas_of(sampler: Sampler) -> int:
+    """How many values of δ a round draws ensembles for."""
+    return len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
 
 
 def timed(recipe: Recipe, seconds: float) -> Recipe:

@@ -7,27 +7,13 @@ from collections.abc import Sequence
 from nesbs.compare.method import Method
 from nesbs.compare.one_architecture import Deep, McDropPath, Snapshot
 from nesbs.compare.one_shot import ONE_SHOT
-from nesbs.compare.pool_search import SINGLE_BEST, NesRe, NesRs, Urs
-from nesbs.compare.posterior_search import Nesbs, NesbsMonteCarlo
+from nesbs.compare.pool_search import ENSEMBLE_SEARCHES, SINGLE_BEST
+from nesbs.compare.posterior_search import NESBS, NESBS_MC
 from nesbs.errors import NesbsError, did_you_mean
 
-REFERENCE = "nesbs"  # the method the others are held against: the recipe's own sampler
-
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Nesbs(),
-        NesbsMonteCarlo(),
-        Urs(),
-        NesRs(),
-        NesRe(),
-        Deep(),
-        McDropPath(),
-        Snapshot(),
-        SINGLE_BEST,
-        *ONE_SHOT,
-    )
-}
+REFERENCE = NESBS.name  # the method the others are held against: the recipe's own sampler
+LISTED = (NESBS, NESBS_MC, *ENSEMBLE_SEARCHES, Deep(), McDropPath(), Snapshot(), SINGLE_BEST, *ONE_SHOT)
+METHODS: dict[str, Method] = {method.name: method for method in LISTED}
 
 
 def named_methods(text: str, *, measure: str = "trained") -> list[str]:

@@ -32,22 +32,22 @@ class OneArchitecture(Method):
         if cell is not None:
             self.name = f"{self.name}-of-{cell}"
 
+    def fixed(self, recipe: Recipe) -> str | None:
+        """The architecture that nobody has to search, None where it is the single best's."""
+        return self.cell or recipe.rivals.architecture
+
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
         """Raise where the architecture cannot be built, or the search for the single best cannot work."""
-        fixed = self.cell or recipe.rivals.architecture
+        fixed = self.fixed(recipe)
         if fixed is None:
             SINGLE_BEST.check(recipe, data, space)
         else:
             with torch.device("meta"):
                 design_member(space, named_architecture(space, fixed), data.train, recipe.members)
 
-    def fixed(self, harness: Harness) -> str | None:
-        """The architecture that nobody has to search, None where it is the single best's."""
-        return self.cell or harness.settings.architecture
-
     def architecture(self, harness: Harness) -> Architecture:
         """The one architecture."""
-        fixed = self.fixed(harness)
+        fixed = self.fixed(harness.run.recipe)
         if fixed is not None:
             return named_architecture(harness.run.space, fixed)
         return SINGLE_BEST.selection(harness).architectures[0]
@@ -58,11 +58,11 @@ class OneArchitecture(Method):
 
     def search_seconds(self, harness: Harness) -> float:
         """What finding the single best took; nothing for a fixed architecture."""
-        return SINGLE_BEST.search_seconds(harness) if self.fixed(harness) is None else 0.0
+        return SINGLE_BEST.search_seconds(harness) if self.fixed(harness.run.recipe) is None else 0.0
 
     def evaluations(self, harness: Harness) -> int:
         """How many were judged to find the single best; none for a fixed architecture."""
-        return SINGLE_BEST.evaluations(harness) if self.fixed(harness) is None else 0
+        return SINGLE_BEST.evaluations(harness) if self.fixed(harness.run.recipe) is None else 0
 
 
 class Deep(OneArchitecture):

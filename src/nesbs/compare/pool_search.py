@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -32,17 +31,17 @@ class Candidates:
 
 
 class PoolSearch(Method):
-    """A method that judges candidates, trained on their own or with the supernet's weights."""
+    """A method that judges candidates, trained on their own or with the supernet's weights, and `select`s from them.
+
+    It chooses `members` architectures, by default as many as an ensemble has.
+    """
 
     own_training = False
 
-    @abstractmethod
-    def select(self, candidates: Candidates) -> Selection:
-        """Choose an ensemble from the candidates."""
-
-    def members(self, size: int) -> int:
-        """How many architectures are chosen where an ensemble of `size` is asked for."""
-        return size
+    def __init__(
+        self, name: str, description: str, select: Callable[[Candidates], Selection], *, members: int | None = None
+    ) -> None:
+        self.name, self.description, self.select, self.members = name, description, select, members
 
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
         """Raise where the pool is larger than the space or less than one ensemble."""
@@ -51,23 +50,24 @@ class PoolSearch(Method):
             return
         if pool > len(space):
             raise NesbsError(f"rivals.pool={pool} is larger than space {space.name} ({len(space)}): lower it")
-        if pool < self.members(size):
+        if pool < (self.members or size):
             raise NesbsError(f"rivals.pool={pool} is less than one ensemble of {size}: raise it")
 
     def choose(self, harness: Harness) -> Selection:
         """Choose from the run's candidates; estimates by a supernet are a stage of the run."""
+        run, settings = harness.run, harness.settings
         candidates = Candidates(
             harness.candidates,
             harness.size,
             harness.score(),
-            harness.run.space,
-            harness.settings,
-            harness.run.recipe.seed,
+            run.space,
+            settings,
+            run.recipe.seed,
             harness.out_of_time,
         )
-        if harness.settings.judge == "trained":
+        if settings.judge == "trained":
             return self.select(candidates)
-        with harness.run.stage(f"rival {self.name}", 1):
+        with run.stage(f"rival {self.name}", 1):
             return self.select(candidates)
 
     def search_seconds(self, harness: Harness) -> float:
@@ -79,70 +79,36 @@ class PoolSearch(Method):
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
         """Choose from the first candidates, as many as the budget."""
         pool, run = harness.pool[: point.budget], harness.run
-        if len(pool) < self.members(point.size):
+        if len(pool) < (self.members or point.size):
             return None
         candidates = Candidates(pool, point.size, harness.score, run.space, run.recipe.rivals, harness.seed)
         return self.select(candidates).architectures
 
 
-class Urs(PoolSearch):
-    """Uniform random ensembles."""
-
-    name = "urs"
-    description = "uniform random ensembles, the best of them"
-
-    def select(self, candidates: Candidates) -> Selection:
-        """The best of the ensembles that the pool falls into."""
-        return urs(candidates.pool, candidates.size, candidates.score)
-
-
-class NesRs(PoolSearch):
-    """Neural ensemble search by random search."""
-
-    name = "nes-rs"
-    description = "neural ensemble search, random"
-
-    def select(self, candidates: Candidates) -> Selection:
-        """Forward selection over the pool."""
-        return nes_rs(candidates.pool, candidates.size, candidates.score)
+def _evolve(candidates: Candidates) -> Selection:
+    """NES-RE, whose population is the first of the pool."""
+    pool, out_of_time = candidates.pool, candidates.out_of_time
+    settings = candidates.settings.model_copy(update={"pool": len(pool)})
+    return nes_re(
+        candidates.space,
+        pool[: settings.first],
+        candidates.size,
+        candidates.score,
+        # Children of small networks may be quicker to train than uniform draws.
+        budget=len(pool) if out_of_time is None else 4 * len(pool),
+        parents=settings.parents,
+        enough=out_of_time,
+        generator=rng.generator(candidates.seed, "rivals", "nes-re"),
+    )
 
 
-class NesRe(PoolSearch):
-    """Neural ensemble search by regularised evolution."""
-
-    name = "nes-re"
-    description = "neural ensemble search, evolution"
-
-    def select(self, candidates: Candidates) -> Selection:
-        """Forward selection over all that an evolution judged, which begins with the pool's first."""
-        pool, out_of_time = candidates.pool, candidates.out_of_time
-        settings = candidates.settings.model_copy(update={"pool": len(pool)})
-        return nes_re(
-            candidates.space,
-            pool[: settings.first],
-            candidates.size,
-            candidates.score,
-            # Children of small networks may be quicker to train than uniform draws.
-            budget=len(pool) if out_of_time is None else 4 * len(pool),
-            parents=settings.parents,
-            enough=out_of_time,
-            generator=rng.generator(candidates.seed, "rivals", "nes-re"),
-        )
-
-
-class SingleBest(PoolSearch):
-    """The best single network."""
-
-    name = "single-best"
-    description = "the best single network"
-
-    def select(self, candidates: Candidates) -> Selection:
-        """The architecture with the lowest loss on its own."""
-        return single_best(candidates.pool, candidates.score)
-
-    def members(self, size: int) -> int:
-        """One, whatever the ensembles' size."""
-        return 1
-
-
-SINGLE_BEST = SingleBest()
+SINGLE_BEST = PoolSearch("single-best", "the best single network", lambda of: single_best(of.pool, of.score), members=1)
+ENSEMBLE_SEARCHES = (
+    PoolSearch(
+        "urs",
+        "uniform random ensembles, the best of them",
+        lambda of: urs(of.pool, of.size, of.score),
+    ),
+    PoolSearch("nes-rs", "neural ensemble search, random", lambda of: nes_rs(of.pool, of.size, of.score)),
+    PoolSearch("nes-re", "neural ensemble search, evolution", _evolve),
+)

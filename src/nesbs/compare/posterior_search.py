@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
 from nesbs import rng
-from nesbs.compare.budgets import MOST, measured_once, times_within
+from nesbs.compare.budgets import MOST, deltas_of, measured_once, times_within
 from nesbs.compare.curve_harness import CurveHarness, Point
 from nesbs.compare.harness import Harness
 from nesbs.compare.method import Method
@@ -20,18 +19,19 @@ from nesbs.supernet import Supernet
 
 
 class PosteriorSearch(Method):
-    """Algorithm 1 with a sampler, on the supernet and posterior of the run."""
+    """Algorithm 1 on the supernet and posterior of the run: what samples for a recipe, and in how many rounds."""
 
     own_training = False
     draws_from_posterior = True
 
-    @abstractmethod
-    def sampler(self, recipe: Recipe) -> Sampler:
-        """What draws the ensembles."""
-
-    def rounds(self, recipe: Recipe) -> int:
-        """T, where no budget in seconds says how many rounds fit."""
-        return recipe.search.rounds
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        sampler: Callable[[Recipe], Sampler],
+        rounds: Callable[[Recipe], int] = lambda recipe: recipe.search.rounds,
+    ) -> None:
+        self.name, self.description, self.sampler, self.rounds = name, description, sampler, rounds
 
     def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
         """The supernet and the posterior that ensembles are drawn from."""
@@ -58,7 +58,7 @@ class PosteriorSearch(Method):
 
         def fitting(left: float) -> int:
             chosen(1)  # what the first search of a process prepares is not the price of the others
-            return times_within(left, chosen, rounds, most=max(1, MOST // _deltas(sampler)))
+            return times_within(left, chosen, rounds, most=max(1, MOST // deltas_of(sampler)))
 
         if (seconds := harness.settings.seconds) is not None:
             left = seconds - harness.seconds("supernet", "posterior")
@@ -76,7 +76,7 @@ class PosteriorSearch(Method):
         if isinstance(sampler, SvgdRd):
             sampler = replace(sampler, device=str(harness.run.data.test.device))
             sampler = sampler if point.delta is None else replace(sampler, delta=point.delta)
-        each_round = point.size * _deltas(sampler)
+        each_round = point.size * deltas_of(sampler)
         rounds = point.budget // each_round
         if rounds < 1:
             return None
@@ -87,18 +87,11 @@ class PosteriorSearch(Method):
         return decide(proposals, harness.score, harness.run.recipe.search.method)[0] if proposals else None
 
 
-class Nesbs(PosteriorSearch):
-    """The paper's method with the recipe's sampler: what `nesbs run` chooses."""
-
-    name = "nesbs"
-    description = "Bayesian sampling with the recipe's sampler (always there)"
-
-    def sampler(self, recipe: Recipe) -> Sampler:
-        """The recipe's."""
-        return get_sampler(recipe.sampler)
+class RunSearch(PosteriorSearch):
+    """What the run itself chooses, where no budget in seconds changes its rounds."""
 
     def choose(self, harness: Harness) -> Selection:
-        """The run's own selection, where no budget in seconds changes its rounds."""
+        """Take the run's own selection."""
         return harness.run.selection() if harness.settings.seconds is None else super().choose(harness)
 
     def search_seconds(self, harness: Harness) -> float:
@@ -106,26 +99,6 @@ class Nesbs(PosteriorSearch):
         if harness.settings.seconds is None:
             return harness.seconds("supernet", "posterior", "selection")
         return super().search_seconds(harness)
-
-
-class NesbsMonteCarlo(PosteriorSearch):
-    """The paper's method with Monte Carlo sampling (Algorithm 2)."""
-
-    name = "nesbs-mc"
-    description = "the same with Monte Carlo sampling"
-
-    def sampler(self, recipe: Recipe) -> Sampler:
-        """Monte Carlo, whatever the recipe's is."""
-        return MonteCarlo()
-
-    def rounds(self, recipe: Recipe) -> int:
-        """As many as make up for having no δ to try."""
-        return recipe.rivals.rounds or recipe.search.rounds
-
-
-def _deltas(sampler: Sampler) -> int:
-    """How many values of δ a round draws ensembles for."""
-    return len(sampler.deltas) if isinstance(sampler, SvgdRd) else 1
 
 
 def _proposals(harness: CurveHarness, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:
@@ -140,3 +113,16 @@ def _proposals(harness: CurveHarness, point: Point, sampler: Sampler, rounds: in
         )
     except NoEnsembleError:
         return []  # attraction so strong that all members are one
+
+
+NESBS = RunSearch(
+    "nesbs",
+    "Bayesian sampling with the recipe's sampler (always there)",
+    lambda recipe: get_sampler(recipe.sampler),
+)
+NESBS_MC = PosteriorSearch(
+    "nesbs-mc",
+    "the same with Monte Carlo sampling",
+    lambda recipe: MonteCarlo(),
+    lambda recipe: recipe.rivals.rounds or recipe.search.rounds,  # more rounds make up for having no δ to try
+)

@@ -19,11 +19,9 @@ from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.records.experiment import MethodRow
 from nesbs.records.metrics import EnsembleMetrics
-from nesbs.records.recipe import Recipe
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import SearchRequest, best_response
 from nesbs.runs.run import Run
-from nesbs.samplers import Sampler
 from nesbs.spaces import multiply_adds, parameters, zoo
 from nesbs.supernet import Supernet, build_supernet
 
@@ -34,13 +32,8 @@ class BestResponse(PosteriorSearch):
     """NESBS with the best-response posterior in place of its own."""
 
     def __init__(self, plain: PosteriorSearch) -> None:
-        self.name = plain.name + BEST_RESPONSE
-        self.description = f"{plain.name} with the best-response posterior"
-        self._plain = plain
-
-    def sampler(self, recipe: Recipe) -> Sampler:
-        """Return the sampler of the method with its own posterior."""
-        return self._plain.sampler(recipe)
+        described = f"{plain.name} with the best-response posterior"
+        super().__init__(plain.name + BEST_RESPONSE, described, plain.sampler)
 
     def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
         """Return the supernet and the posterior that are trained together."""
