@@ -1,4 +1,4 @@
-"""On a GPU: a recorded step does what the plain one does; members side by side are members one by one."""
+"""On a GPU: a captured step does what the plain one does; members side by side are members one by one."""
 
 import pytest
 import torch
@@ -48,14 +48,14 @@ def trained(space, architecture, split, **settings):
 
 
 @pytest.mark.parametrize(("space", "architecture", "settings"), NETWORKS)
-def test_a_recorded_step_gives_the_plain_steps_numbers(space, architecture, settings, split):
+def test_a_captured_step_gives_the_plain_steps_numbers(space, architecture, settings, split):
     # Twenty steps: two epochs of ten.
     plain, plain_losses = trained(space, architecture, split, **settings, capture=False, compile=False)
-    recorded, losses = trained(space, architecture, split, **settings, capture=True, compile=False)
+    captured, losses = trained(space, architecture, split, **settings, capture=True, compile=False)
     assert losses == pytest.approx(plain_losses, rel=1e-3)
     start = build_member(space, architecture, split, MemberSettings.of(settings), seed=0, name=0)
     for (name, one), two, before in zip(
-        plain.named_parameters(), recorded.parameters(), start.parameters(), strict=True
+        plain.named_parameters(), captured.parameters(), start.parameters(), strict=True
     ):
         moved = (one - before).norm()
         assert (one - two).norm() <= 0.02 * moved + 1e-6, name
@@ -86,7 +86,7 @@ def test_a_compiled_training_drifts_as_far_as_rounding_makes_it(space, architect
     assert ours <= 3 * theirs
 
 
-def test_a_recorded_training_goes_on_from_its_checkpoint(split, tmp_path):
+def test_a_captured_training_resumes_from_its_checkpoint(split, tmp_path):
     space, architecture, settings = NETWORKS[1]
     whole, losses = trained(space, architecture, split, **settings)
 
@@ -136,18 +136,18 @@ def test_low_precision_with_channels_last_learns(split):
 
 
 @pytest.mark.parametrize("space", [nasbench201(), darts()], ids=["nasbench201", "darts"])
-def test_recorded_estimates_do_not_change_with_what_else_is_in_memory(space, split):
+def test_captured_estimates_do_not_change_with_what_else_is_in_memory(space, split):
     settings = SupernetSettings.of({"cells": 3, "channels": 16, "precision": "bfloat16"})
     predict = predictor(build_supernet(space, split, settings, seed=0), split)
     drawn = space.sample(4, generator=torch.Generator().manual_seed(0))
     images = split.pixels(slice(0, 32))
     before = predict(images, drawn).clone()
-    for size in range(64, 2**14, 64):  # whatever the recording has let go is overwritten
+    for size in range(64, 2**14, 64):  # whatever the graph has let go is overwritten
         torch.full((size,), torch.nan, device="cuda")
     assert torch.equal(predict(images, drawn), before)
 
 
-def test_recorded_particles_are_those_of_a_cpu():
+def test_captured_particles_are_those_of_a_cpu():
     space = nasbench201()
     logits = torch.randn(Posterior(space).logits.shape, generator=torch.Generator().manual_seed(0))
     found = []

@@ -1,4 +1,4 @@
-"""What `nesbs attack` does: which attacks, on how many images, and a closer look at fewer."""
+"""What `nesbs attack` does: which attacks, on how many images, epsilon curves and sanity checks on fewer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class AttackSettings(Settings):
     images: int | None = Field(None, ge=1, description="so many test images, drawn by the seed; by default all")
     batch_size: int = Field(BATCH_SIZE, ge=1)
     epsilons: tuple[float, ...] = Field(
-        (0.002, 0.005, 0.01, 0.02, 0.05, 0.1), description="of the curves; none leaves the closer look out"
+        (0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
+        description="of the epsilon curves; none: no curves, no checks",
     )
-    closer: int = Field(200, ge=1, description="images of the closer look: curves over ε and sanity checks")
+    closer: int = Field(200, ge=1, description="images of the epsilon curves and sanity checks")
     pictures: int = Field(3, ge=0, le=20, description="images that the report shows of each attack")
     fgsm: Fgsm = Fgsm()
     pgd: Pgd = Pgd()

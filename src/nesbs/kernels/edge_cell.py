@@ -14,7 +14,7 @@ EPS = 1e-5  # BatchNorm's
 PIXELS, VALUES = 128, 4096  # a program works on at once, at most
 
 
-_EVERY: dict[tuple[int, torch.device], Tensor] = {}
+_NORMALISE: dict[tuple[int, torch.device], Tensor] = {}
 
 
 def splits_of(blocks: int, most: int) -> int:
@@ -27,14 +27,14 @@ def chunk_of(channels: int) -> int:
     return max(16, min(256, 8192 // channels))
 
 
-def every(batches: int, device: torch.device) -> Tensor:
+def normalise_codes(batches: int, device: torch.device) -> Tensor:
     """Codes (batches, 1) that say: normalise. Cached, unless a graph is being captured, whose memory is its own."""
     key = (batches, device)
-    if key in _EVERY:
-        return _EVERY[key]
+    if key in _NORMALISE:
+        return _NORMALISE[key]
     codes = torch.full((batches, 1), programs.CONV1, dtype=torch.int32, device=device)
     if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-        _EVERY[key] = codes
+        _NORMALISE[key] = codes
     return codes
 
 
@@ -141,7 +141,7 @@ class FusedBatchNorm(torch.autograd.Function):
         block = max(1, min(PIXELS, VALUES // channels))
         blocks = -(-pixels // block)
         splits = splits_of(blocks, 256)
-        codes = every(batches, x.device)
+        codes = normalise_codes(batches, x.device)
         statistics = torch.empty(batches, 2, channels, device=x.device)
         sums = torch.empty(batches, splits, 2, channels, device=x.device)
         out = torch.empty_like(rows)

@@ -60,22 +60,22 @@ def parse_outside(text: str) -> OutsideArchitecture:
 
 def read_edges(text: str, kind: str) -> list[tuple[str, int]]:
     """The list of (operation, input) of one kind of cell."""
-    found, entries = _read_list(text, kind, "('operation', input), …")
+    written, entries = _read_list(text, kind, "('operation', input), …")
     try:
         return [(str(op), operator.index(source)) for op, source in entries]
     except (ValueError, TypeError):
-        raise NesbsError(f"the {kind} cell is not a list of ('operation', input): {found}") from None
+        raise NesbsError(f"the {kind} cell is not a list of ('operation', input): {written}") from None
 
 
 def _read_list(text: str, name: str, what: str) -> tuple[str, list[Any]]:
     """The list `name=[…]` in a text, as written and as data, read without trusting it."""
-    found = re.search(rf"\b{name}\s*=\s*(\[[^\]]*\])", text)
-    if found is None:
+    match = re.search(rf"\b{name}\s*=\s*(\[[^\]]*\])", text)
+    if match is None:
         raise NesbsError(f"no list {name}=[{what}] in {text!r}")
     try:
-        return found[1], list(ast.literal_eval(found[1]))
+        return match[1], list(ast.literal_eval(match[1]))
     except (ValueError, SyntaxError, TypeError):
-        raise NesbsError(f"{name} is not a list of {what.split(', …')[0]}: {found[1]}") from None
+        raise NesbsError(f"{name} is not a list of {what.split(', …')[0]}: {match[1]}") from None
 
 
 @lru_cache(maxsize=1024)
@@ -95,15 +95,15 @@ def _genotype(text: str) -> OutsideArchitecture:
     cells = [_cell(kind, read_edges(text, kind)) for kind in KINDS]
     outputs = []
     for kind, cell in zip(KINDS, cells, strict=True):
-        found, out = _read_list(text, f"{kind}_concat", "2, …")
+        written, out = _read_list(text, f"{kind}_concat", "2, …")
         if not out or not all(state in range(2, 2 + len(cell)) for state in out) or len(set(out)) < len(out):
-            raise NesbsError(f"{kind}_concat must name nodes from 2 to {1 + len(cell)}, each once; found {found}")
+            raise NesbsError(f"{kind}_concat must name nodes from 2 to {1 + len(cell)}, each once; found {written}")
         outputs.append(tuple(sorted(int(state) for state in out)))
-    written = " ".join(
+    text = " ".join(
         f"{kind}={[edge for node in cell for edge in node]} {kind}_concat={list(out)}"
         for kind, cell, out in zip(KINDS, cells, outputs, strict=True)
     )
-    return OutsideArchitecture(written, tuple(cells), outputs=tuple(outputs))
+    return OutsideArchitecture(text, tuple(cells), outputs=tuple(outputs))
 
 
 def _cell(kind: str, edges: list[tuple[str, int]]) -> Cell:

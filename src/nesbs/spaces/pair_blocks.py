@@ -28,11 +28,11 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CellPlan:
     """A kind of cell: the operations on its edges, how many of the edges one path takes, the states that leave it."""
 
     edges: Edges
-    paths: int
+    edges_taken: int
     outputs: tuple[int, ...]
 
 
@@ -41,7 +41,7 @@ class PairCell(ChoiceCell):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: CellPlan,
         kind: int,
         build: Callable[[str, int, int], nn.Module],
         widths: tuple[int, int, int],

@@ -19,7 +19,7 @@ from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
 from nesbs.spaces.operations import Norm, Normalise, Partial, member_norm, operation, supernet_norm
 from nesbs.spaces.outside_cells import AGAIN, KINDS, read_edges
-from nesbs.spaces.pair_blocks import AuxiliaryTower, Design, ImageNetStem, PairCell, Plan
+from nesbs.spaces.pair_blocks import AuxiliaryTower, CellPlan, Design, ImageNetStem, PairCell
 from nesbs.spaces.shared_state import SharedState, join_states
 from nesbs.spaces.space import Member, PathNetwork, Space, Stem
 
@@ -169,7 +169,7 @@ class PairSpace(Space):
             return module if partial == 1 else Partial(module, partial, stride)
 
         nodes = tuple(range(2, 2 + self.nodes))
-        plan = Plan(dict.fromkeys(self.edges, self.operations), 2 * self.nodes, nodes)
+        plan = CellPlan(dict.fromkeys(self.edges, self.operations), 2 * self.nodes, nodes)
         return PairNetwork(self, [plan, plan], build, norm, Design(classes, in_channels, channels, cells))
 
     def network(
@@ -209,13 +209,13 @@ class PairSpace(Space):
             )
 
 
-def _plan(cell: Cell, outputs: tuple[int, ...]) -> Plan:
+def _plan(cell: Cell, outputs: tuple[int, ...]) -> CellPlan:
     """A member's cell: one operation on each of its edges."""
     edges: dict[tuple[int, int], tuple[str, ...]] = {}
     for target, node in enumerate(cell, start=2):
         for op, source in node:
             edges[target, source] = (*edges.get((target, source), ()), op)
-    return Plan(edges, sum(map(len, cell)), outputs)
+    return CellPlan(edges, sum(map(len, cell)), outputs)
 
 
 class PairNetwork(PathNetwork):
@@ -226,7 +226,7 @@ class PairNetwork(PathNetwork):
     def __init__(
         self,
         space: PairSpace,
-        plans: Sequence[Plan],
+        plans: Sequence[CellPlan],
         build: Callable[[str, int, int], nn.Module],
         norm: Norm,
         design: Design,
@@ -242,7 +242,7 @@ class PairNetwork(PathNetwork):
             raise NesbsError(f"the network has {len(plans)} different cells: set members.cells={len(plans)}")
         self.space = space
         self.channels = channels
-        self.drop_paths = (cells, max(plan.paths for plan in plans))
+        self.drop_paths = (cells, max(plan.edges_taken for plan in plans))
         self.normalise = Normalise(design.in_channels)
         if design.stem == "imagenet":
             before_last = last = channels

@@ -41,7 +41,7 @@ class Entry:
 
 
 class Zoo(Mapping[str, Architecture]):
-    """Architectures by name: `zoo["darts-v2"]`; `zoo.entry(name)` also knows source, size and space."""
+    """Architectures by name: `zoo["darts-v2"]`; `zoo.entry(name)` also has source, size and space."""
 
     @cached_property
     def _entries(self) -> dict[str, Entry]:
@@ -49,7 +49,7 @@ class Zoo(Mapping[str, Architecture]):
         return {name: _entry(**value) for name, value in values.items()}
 
     def entry(self, name: str) -> Entry:
-        """Everything known about one."""
+        """Text, source, size and space of one."""
         if name not in self._entries:
             raise NesbsError(f"no cell {name} in the zoo: {did_you_mean(name, self._entries)}")
         return self._entries[name]

@@ -1,7 +1,7 @@
 """A training's state in a file: weights, buffers, momentum, the losses so far.
 
 Everything random is drawn anew for each epoch from seed, purpose and epoch, and the learning rate is a
-function of the step, so this is all that a training needs to go on exactly.
+function of the step, so this is all that a training needs to resume exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[floa
 
 
 def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path) -> list[float]:
-    """Take over a saved state; the mean loss of every epoch it has behind it."""
+    """Load a saved state into a network and its optimiser; the mean loss of every epoch so far."""
     device = next(module.parameters()).device
     tensors, about = files.read_tensors(path, device)
     weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
