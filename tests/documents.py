@@ -81,6 +81,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
         return training_recipe(texts, changes=[*changes, *small, *cells], **{**more, "name": "toy", "data": None})
 
     monkeypatch.setattr("nesbs.cli.options.load_recipe", loaded)
+    monkeypatch.setattr("nesbs.runs.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break
