@@ -22,31 +22,3 @@ from nesbs.attacks.pgd import Pgd
 from nesbs.attacks.pictures import Album
 from nesbs.attacks.sanity import Check, sanity_attacks, sanity_checks
 from nesbs.attacks.settings import PAPER, AttackSettings
-
-__all__ = [
-    "ATTACKS",
-    "PAPER",
-    "Album",
-    "Attack",
-    "AttackSettings",
-    "AttackedBatch",
-    "AutoAttack",
-    "CarliniWagner",
-    "Check",
-    "Clean",
-    "Defence",
-    "Fgsm",
-    "Noise",
-    "Pgd",
-    "Round",
-    "attack_round",
-    "attack_then_defend",
-    "autoattack_library",
-    "clean_accuracy",
-    "frozen",
-    "get_attack",
-    "loss_gradient",
-    "sanity_attacks",
-    "sanity_checks",
-    "sources",
-]

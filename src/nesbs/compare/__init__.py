@@ -5,5 +5,3 @@ from nesbs.compare.method import Method
 from nesbs.compare.methods import METHODS
 from nesbs.compare.over_seeds import compare
 from nesbs.compare.pool_search import Candidates, PoolSearch
-
-__all__ = ["METHODS", "Candidates", "CurveGrid", "Method", "PoolSearch", "compare", "curves"]

@@ -6,18 +6,3 @@ from nesbs.data.fetching import download
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.sources import load_dataset
 from nesbs.data.split import Dataset, Split, stratified
-
-__all__ = [
-    "DATASETS",
-    "DataSettings",
-    "Dataset",
-    "Split",
-    "augment",
-    "batches",
-    "cut_out",
-    "describe",
-    "download",
-    "load_dataset",
-    "steps_per_epoch",
-    "stratified",
-]

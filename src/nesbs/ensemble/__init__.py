@@ -13,25 +13,3 @@ from nesbs.ensemble.members import (
 from nesbs.ensemble.scoring import Predictor, Score, ensemble_losses, scorer
 from nesbs.ensemble.selection import Selection
 from nesbs.ensemble.settings import EnsembleSettings, MemberSettings, SearchSettings
-
-__all__ = [
-    "Ensemble",
-    "EnsembleSettings",
-    "MemberSettings",
-    "Predictor",
-    "Score",
-    "SearchSettings",
-    "Selection",
-    "build_member",
-    "choose",
-    "decide",
-    "design_member",
-    "ensemble_losses",
-    "forward_select",
-    "groups",
-    "member_training",
-    "scorer",
-    "search",
-    "train_ensemble",
-    "train_member",
-]

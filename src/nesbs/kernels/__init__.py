@@ -7,8 +7,6 @@ from torch import Tensor
 
 from nesbs.kernels.support import power_of_two, usable
 
-__all__ = ["batch_norm", "power_of_two", "usable"]
-
 
 def batch_norm(x: Tensor, batches: int) -> Tensor | None:
     """BatchNorm without scale and offset of several batches in a row, each by itself; None where no kernel can."""

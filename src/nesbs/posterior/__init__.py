@@ -4,15 +4,3 @@ from nesbs.posterior.categorical import Posterior
 from nesbs.posterior.evidence import Evidence, ReferenceRanks, reference_ranks
 from nesbs.posterior.fit import fit_elbo, fit_posterior, leave_one_out, straight_through
 from nesbs.posterior.settings import PosteriorSettings
-
-__all__ = [
-    "Evidence",
-    "Posterior",
-    "PosteriorSettings",
-    "ReferenceRanks",
-    "fit_elbo",
-    "fit_posterior",
-    "leave_one_out",
-    "reference_ranks",
-    "straight_through",
-]

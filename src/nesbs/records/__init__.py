@@ -30,21 +30,3 @@ from nesbs.records.quality import QualityRecord
 from nesbs.records.recipe import Recipe
 from nesbs.records.run import RunRecord
 from nesbs.records.search import PosteriorRecord, SelectionRecord
-
-__all__ = [
-    "AttacksRecord",
-    "ComparisonRecord",
-    "ComparisonRecords",
-    "CurvesRecord",
-    "ExperimentRecord",
-    "MetricsRecord",
-    "PosteriorRecord",
-    "PredictionsRecord",
-    "QualityRecord",
-    "Recipe",
-    "Record",
-    "RunRecord",
-    "RunRecords",
-    "SelectionRecord",
-    "is_comparison",
-]

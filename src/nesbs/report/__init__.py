@@ -14,24 +14,3 @@ from nesbs.report.quality import quality_as_text
 from nesbs.report.run_page import render, write_report
 from nesbs.report.scores_text import scores_as_text
 from nesbs.report.side_by_side import render_side_by_side, write_side_by_side
-
-__all__ = [
-    "attacks_as_text",
-    "cells_as_text",
-    "comparison_as_markdown",
-    "curves_as_markdown",
-    "draw_cells",
-    "draw_comparison",
-    "draw_curves",
-    "quality_as_text",
-    "render",
-    "render_comparison_page",
-    "render_side_by_side",
-    "scores_as_text",
-    "write_comparison",
-    "write_comparison_page",
-    "write_curves",
-    "write_report",
-    "write_reports",
-    "write_side_by_side",
-]

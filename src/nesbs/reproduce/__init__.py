@@ -8,16 +8,3 @@ from nesbs.reproduce.drawing import picture_of, tables_of, write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, experiment, paper_figures
 from nesbs.reproduce.work import Work
-
-__all__ = [
-    "NAMES",
-    "SCALES",
-    "Experiment",
-    "Work",
-    "experiment",
-    "paper_figures",
-    "picture_of",
-    "run",
-    "tables_of",
-    "write",
-]

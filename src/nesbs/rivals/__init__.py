@@ -17,29 +17,3 @@ from nesbs.rivals.single_best import single_best
 from nesbs.rivals.snapshot import snapshot
 from nesbs.rivals.snas import snas
 from nesbs.rivals.urs import urs
-
-__all__ = [
-    "Discrepancy",
-    "RivalSettings",
-    "SearchRequest",
-    "SearchResult",
-    "best_response",
-    "darts",
-    "deep",
-    "discrepancy",
-    "enas",
-    "evolve",
-    "gdas",
-    "mc_droppath",
-    "mutate",
-    "nes_re",
-    "nes_rs",
-    "rsps",
-    "setn",
-    "single_best",
-    "snapshot",
-    "snas",
-    "uniform_draws",
-    "uniform_pool",
-    "urs",
-]

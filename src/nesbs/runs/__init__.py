@@ -3,5 +3,3 @@
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress
-
-__all__ = ["Progress", "Run", "load_recipe"]

@@ -17,20 +17,3 @@ def get_sampler(settings: SamplerSettings) -> Sampler:
     if settings.name == "svgd-rd":
         return SvgdRd(**settings.model_dump(exclude={"name"}))
     return MonteCarlo() if settings.name == "monte-carlo" else Uniform()
-
-
-__all__ = [
-    "DUPLICATES",
-    "Duplicates",
-    "MonteCarlo",
-    "NoEnsembleError",
-    "Proposal",
-    "Relaxation",
-    "Sampler",
-    "SamplerSettings",
-    "SvgdRd",
-    "Uniform",
-    "check_size",
-    "get_sampler",
-    "sample_svgd_rd",
-]

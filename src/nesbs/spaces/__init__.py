@@ -61,31 +61,3 @@ class SpaceSettings(Settings):
     def _known(cls, name: str) -> str:
         get_space(name)
         return name
-
-
-__all__ = [
-    "ARCHITECTURE",
-    "SPACES",
-    "Architecture",
-    "ChoiceCell",
-    "EdgeSpace",
-    "Member",
-    "PairSpace",
-    "PathNetwork",
-    "Space",
-    "SpaceSettings",
-    "Stem",
-    "Variable",
-    "darts",
-    "duplicates",
-    "get_space",
-    "multiply_adds",
-    "named_architecture",
-    "nasbench201",
-    "parameters",
-    "sizes_of",
-    "toy_edges",
-    "toy_pairs",
-    "widest",
-    "zoo",
-]

@@ -4,19 +4,3 @@ from nesbs.supernet.draw_paths import count_updates, draw_groups, draw_paths, fa
 from nesbs.supernet.estimate import Estimator, content_order, predictor
 from nesbs.supernet.train import Supernet, SupernetSettings, build_supernet, design_supernet, train_supernet
 from nesbs.supernet.untrained import Untrained
-
-__all__ = [
-    "Estimator",
-    "Supernet",
-    "SupernetSettings",
-    "Untrained",
-    "build_supernet",
-    "content_order",
-    "count_updates",
-    "design_supernet",
-    "draw_groups",
-    "draw_paths",
-    "fair_group",
-    "predictor",
-    "train_supernet",
-]

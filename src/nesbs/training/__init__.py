@@ -4,22 +4,3 @@ from nesbs.training.capture import Batch, CapturedGraph, CapturedStep, capture_g
 from nesbs.training.loop import Epoch, Loss, Objective, Step, Training, place, side_by_side, train, training
 from nesbs.training.schedule import cosine, learning_rate
 from nesbs.training.settings import TrainingSettings
-
-__all__ = [
-    "Batch",
-    "CapturedGraph",
-    "CapturedStep",
-    "Epoch",
-    "Loss",
-    "Objective",
-    "Step",
-    "Training",
-    "TrainingSettings",
-    "capture_graph",
-    "cosine",
-    "learning_rate",
-    "place",
-    "side_by_side",
-    "train",
-    "training",
-]
