@@ -118,9 +118,9 @@ def test_other_files_round_trip(kind, value):
 def test_an_experiment_has_entries_of_three_kinds():
     record = ExperimentRecord.from_json(EXPERIMENT)
     assert [row.error for row in record.part("A").rows("urs")] == [0.5]
-    assert record.part("B").attacked("urs").attacks["fgsm"].images == 4
-    assert record.part("C").networks("urs").points == ((1.5, 2),)
-    assert record.part("A").attacked("urs").attacks is None
+    assert record.part("B").entry("urs").attacks["fgsm"].images == 4
+    assert record.part("C").entry("urs").points == ((1.5, 2),)
+    assert record.part("A").entry("urs").attacks is None
     assert record.part("none").rows("urs") == ()
     more = record.with_part("A", verdict="fine")
     assert more.part("A").verdict == "fine"

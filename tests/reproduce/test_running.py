@@ -85,7 +85,7 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     table4 = shorter(
         "table4", rows=("DeepEns (DARTS)",), attack=("attacks=fgsm", "images=8", "epsilons=[]", "pictures=0")
     )
-    found = run(Work(table4, "smoke", folder, SMALL)).part("CIFAR-10").attacked("deep:darts-v2")
+    found = run(Work(table4, "smoke", folder, SMALL)).part("CIFAR-10").entry("deep:darts-v2")
     assert set(found.attacks) == {"fgsm"}
     assert len(list((folder / "smoke" / "runs").iterdir())) == 1
 

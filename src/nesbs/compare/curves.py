@@ -23,7 +23,7 @@ from nesbs.compare.over_seeds import begin
 from nesbs.errors import NesbsError
 from nesbs.evaluation import paired, summarise
 from nesbs.records.comparison import DifferenceRecord, SummaryRecord
-from nesbs.records.curves import CurvesRecord, PointMeans, PointOutcome, PointRecord, SeedSeconds
+from nesbs.records.curves import CurvesRecord, PointOutcome, PointRecord, SeedSeconds
 from nesbs.records.recipe import Recipe
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Progress, device_name
@@ -165,7 +165,7 @@ def _over_seeds(point: Point, outcomes: Mapping[str, Sequence[PointOutcome]], us
     return PointRecord(
         **asdict(point),
         seeds=tuple(outcomes[point.name]),
-        mean=PointMeans(error=error, nll=nll),
+        mean={"error": error, "nll": nll},
         difference=None if errors is None or others is None else DifferenceRecord(**paired(errors, others).to_json()),
     )
 

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from nesbs.records.base import (
-    Count,
-    Flag,
-    Many,
-    Matrix,
-    Named,
-    Number,
-    Numbers,
-    NumberTable,
-    Record,
-    StampedRecord,
-    Texts,
-    TextTable,
-)
-from nesbs.records.metrics import known_mean
+from nesbs.records.base import Record, StampedRecord
+from nesbs.records.kinds import Columns, Count, Flag, Many, Number, Numbers, NumberTable, Texts, TextTable, known_mean
 
 
 class CleanAccuracy(Record):
@@ -70,17 +57,9 @@ class DefenceRecord(Record):
         return known_mean(tuple(one.l2 for one in self.rounds or ()))
 
     @property
-    def transfer(self) -> Matrix:
+    def transfer(self) -> tuple[Numbers, ...]:
         """The accuracy of every member (columns) under the attack on each member (rows)."""
         return tuple(one.members or () for one in self.rounds or ())
-
-
-class EpsilonCurve(Record):
-    """Accuracies at every ε."""
-
-    attack: Numbers | None = None
-    defence: Numbers | None = None
-    adaptive: Numbers | None = None
 
 
 class SanityCheck(Record):
@@ -97,7 +76,8 @@ class CloserLook(Record):
     images: Count | None = None
     clean: CleanAccuracy | None = None
     epsilons: Numbers | None = None
-    curves: Named[EpsilonCurve] | None = None  # by attack
+    # By attack: accuracies at every ε, under `attack`, `defence` and `adaptive`.
+    curves: dict[str, Columns] | None = None
     sanity: Many[SanityCheck] | None = None
 
 
@@ -126,22 +106,22 @@ class EnsembleAttacks(Record):
 
     architectures: Texts | None = None
     clean: CleanAccuracy | None = None
-    attacks: Named[DefenceRecord] | None = None
+    attacks: dict[str, DefenceRecord] | None = None
     meaning: str | None = None
     closer: CloserLook | None = None
-    pictures: Named[Many[AttackPicture]] | None = None
+    pictures: dict[str, Many[AttackPicture]] | None = None
     skipped: TextTable | None = None  # attacks that could not be made, and why
 
 
 class AttacksRecord(StampedRecord):
     """What `nesbs attack` measured: `attacks.json`."""
 
-    FILE: ClassVar[str] = "attacks.json"
+    FILE = "attacks.json"
 
     data: str | None = None
     measured_on: str | None = None
     seed: Count | None = None
-    settings: Named[dict[str, Any]] | None = None  # of each attack
+    settings: dict[str, dict[str, Any]] | None = None  # of each attack
     skipped: TextTable | None = None
     ensemble: EnsembleAttacks | None = None
     uniform: EnsembleAttacks | None = None

@@ -7,69 +7,22 @@ version does not know is kept, and written again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
-from pydantic import (
-    AllowInfNan,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Strict,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
 from nesbs import files
+from nesbs.records.kinds import LENIENT, Flag
 from nesbs.records.provenance import provenance
-
-LENIENT = {"lenient": True}  # the context under which JSON is read
-T = TypeVar("T")
-
-
-def _none_where_wrong(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Validate a value; where JSON is read, one of another kind is None."""
-    try:
-        return handler(value)
-    except ValidationError:
-        if info.context is not LENIENT:
-            raise
-        return None
-
-
-def _empty_where_wrong(value: Any, info: ValidationInfo) -> Any:
-    return () if info.context is LENIENT and not isinstance(value, list | tuple) else value
-
-
-def _as_text(value: Any, info: ValidationInfo) -> Any:
-    return str(value) if info.context is LENIENT else value
-
-
-Flag = Annotated[bool, Strict()]
-Count = Annotated[int, Strict()]
-# An integer stays one, so that it is written as it was read; infinite values and NaN are no numbers.
-Number = Count | Annotated[float, Strict(), AllowInfNan(False)]
-Maybe = Annotated[T | None, WrapValidator(_none_where_wrong)]  # an entry of a list or table: None where it is wrong
-Numbers = tuple[Maybe[Number], ...]
-Matrix = tuple[Annotated[Numbers, BeforeValidator(_empty_where_wrong)], ...]
-Texts = tuple[Annotated[str, BeforeValidator(_as_text)], ...]
-TextTable = dict[str, Annotated[str, BeforeValidator(_as_text)]]
-NumberTable = dict[str, Maybe[Number]]
-# Lists and tables of records: an entry of another kind is an empty record, so that places and names stay.
-Many = Annotated[tuple[T, ...], BeforeValidator(_empty_where_wrong)]
-Named = dict[str, T]
 
 
 class Record(BaseModel):
     """A part of a file, or a whole one.
 
     >>> class Oven(Record):
-    ...     degrees: Number | None = None
+    ...     degrees: int | None = None
     >>> Oven.from_json({"degrees": "hot", "colour": "red"})
     Oven(degrees=None, colour='red')
     >>> Oven(degrees=180).to_json()
@@ -85,7 +38,7 @@ class Record(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _none_where_another_kind(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    def _none_where_another_kind(cls, value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
         if info.context is not LENIENT:
             return handler(value)
         try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from nesbs.records.base import Count, Flag, Many, Named, Number, Numbers, Record, StampedRecord, Texts
+from nesbs.records.base import Record, StampedRecord
+from nesbs.records.kinds import Count, Flag, Many, Number, Numbers, Texts
 from nesbs.records.metrics import EnsembleMetrics
 
 
@@ -29,7 +28,7 @@ class ImagesRecord(Record):
 
     error: DifferenceRecord | None = None
     nll: DifferenceRecord | None = None
-    difference: Named[DifferenceRecord] | None = None
+    difference: dict[str, DifferenceRecord] | None = None
 
 
 class OutcomeRecord(Record):
@@ -51,9 +50,9 @@ class MethodRecord(Record):
     """One method over all seeds; by the name of a measure: means, costs, differences to the reference."""
 
     seeds: Many[OutcomeRecord] | None = None
-    mean: Named[SummaryRecord] | None = None
-    cost: Named[SummaryRecord] | None = None
-    difference: Named[DifferenceRecord] | None = None  # None of the reference itself
+    mean: dict[str, SummaryRecord] | None = None
+    cost: dict[str, SummaryRecord] | None = None
+    difference: dict[str, DifferenceRecord] | None = None  # None of the reference itself
     images: ImagesRecord | None = None
 
     def values(self, measure: str) -> list[float]:
@@ -73,7 +72,7 @@ class RivalsRecord(Record):
 class ComparisonRecord(StampedRecord):
     """What `nesbs compare` found: `comparison.json`."""
 
-    FILE: ClassVar[str] = "comparison.json"
+    FILE = "comparison.json"
 
     data: str | None = None
     space: str | None = None
@@ -84,4 +83,4 @@ class ComparisonRecord(StampedRecord):
     sampler: str | None = None
     rivals: RivalsRecord | None = None
     added: Texts | None = None  # to the paper's method, see `Recipe.additions`
-    methods: Named[MethodRecord] | None = None
+    methods: dict[str, MethodRecord] | None = None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from nesbs.records.base import Count, Flag, Many, Number, Numbers, Record, StampedRecord, Texts
+from nesbs.records.base import Record, StampedRecord
 from nesbs.records.comparison import DifferenceRecord, SummaryRecord
+from nesbs.records.kinds import Count, Flag, Many, Maybe, Number, Numbers, Texts
 
 
 class PointOutcome(Record):
@@ -17,13 +16,6 @@ class PointOutcome(Record):
     nll: Number | None = None
 
 
-class PointMeans(Record):
-    """Means over seeds; None where a seed found no ensemble."""
-
-    error: SummaryRecord | None = None
-    nll: SummaryRecord | None = None
-
-
 class PointRecord(Record):
     """One point of a curve: a method, a size of ensembles, a budget; τ and δ where they are set apart."""
 
@@ -33,7 +25,7 @@ class PointRecord(Record):
     temperature: Number | None = None
     delta: Number | None = None
     seeds: Many[PointOutcome] | None = None
-    mean: PointMeans | None = None
+    mean: dict[str, Maybe[SummaryRecord]] | None = None  # of `error` and `nll`; None where a seed found no ensemble
     difference: DifferenceRecord | None = None  # of the error to the reference's
 
 
@@ -49,7 +41,7 @@ class SeedSeconds(Record):
 class CurvesRecord(StampedRecord):
     """What `nesbs curves` found: `curves.json`."""
 
-    FILE: ClassVar[str] = "curves.json"
+    FILE = "curves.json"
 
     data: str | None = None
     space: str | None = None

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-from pydantic import Discriminator, Tag
+from pydantic import Field
 
 from nesbs.records.attacks import CleanAccuracy
-from nesbs.records.base import (
-    Count,
-    Flag,
-    Many,
-    Matrix,
-    Named,
-    Number,
-    Numbers,
-    Record,
-    StampedRecord,
-    Texts,
-    TextTable,
-)
+from nesbs.records.base import Record, StampedRecord
 from nesbs.records.curves import PointRecord
+from nesbs.records.kinds import Count, Flag, Many, Matrix, Number, Numbers, NumberTable, Texts, TextTable
 from nesbs.records.metrics import NetworkMetrics
 from nesbs.records.quality import RankingRecord, Truth
 
@@ -33,13 +21,6 @@ class Asked(Record):
     scale: str | None = None
     set: Texts | None = None
     seed: Count | None = None
-
-
-class Epochs(Record):
-    """How long networks were trained; None where they were not."""
-
-    supernet: Count | None = None
-    members: Count | None = None
 
 
 class MethodRow(NetworkMetrics):
@@ -66,16 +47,11 @@ class AttackRow(Record):
     adaptive: Number | None = None
 
 
-class AttackedMethod(Record):
-    """A method under all attacks (table 4)."""
+class MethodEntry(Record):
+    """A method under all attacks (table 4), or its networks, each architecture trained several times (figure 3)."""
 
     clean: CleanAccuracy | None = None
-    attacks: Named[AttackRow] | None = None
-
-
-class SingleNetworks(Record):
-    """The networks of a method, each architecture trained several times (figure 3)."""
-
+    attacks: dict[str, AttackRow] | None = None
     architectures: Texts | None = None
     which: Numbers | None = None  # the architecture of each network
     errors: Numbers | None = None
@@ -92,22 +68,6 @@ class DiscrepancyRow(Record):
     draws: Count | None = None
 
 
-def _kind(value: Any) -> str:
-    """Which of the three kinds an entry of `methods` is."""
-    if isinstance(value, list | tuple):
-        return "rows"
-    names = value.keys() if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
-    return "attacked" if {"attacks", "clean"} & set(names) else "networks"
-
-
-MethodEntry = Annotated[
-    Annotated[tuple[MethodRow, ...], Tag("rows")]
-    | Annotated[AttackedMethod, Tag("attacked")]
-    | Annotated[SingleNetworks, Tag("networks")],
-    Discriminator(_kind),
-]
-
-
 class PartRecord(Record):
     """A part of an experiment, in the place of one of the paper's data sets; its fields depend on the kind."""
 
@@ -119,13 +79,14 @@ class PartRecord(Record):
     ensemble_size: Count | None = None
     searched_on: str | None = None
     added: Texts | None = None  # to the paper's method, see `Recipe.additions`
-    epochs: Epochs | None = None
-    methods: Named[MethodEntry] | None = None
+    epochs: NumberTable | None = None  # of `supernet` and `members`; None where they were not trained
+    # Figures seed by seed (a list), or one entry.
+    methods: dict[str, Annotated[tuple[MethodRow, ...] | MethodEntry, Field(union_mode="left_to_right")]] | None = None
     attack: Texts | None = None  # settings of the attacks
     truth: Truth | None = None
-    rankings: Named[Many[RankingRecord]] | None = None
+    rankings: dict[str, Many[RankingRecord]] | None = None
     verdict: str | None = None
-    posteriors: Named[Many[DiscrepancyRow]] | None = None
+    posteriors: dict[str, Many[DiscrepancyRow]] | None = None
     points: Many[PointRecord] | None = None
     seeds: Numbers | None = None
     plane: str | None = None  # how the map of predictions was made
@@ -136,15 +97,10 @@ class PartRecord(Record):
         entry = (self.methods or {}).get(method)
         return entry if isinstance(entry, tuple) else ()
 
-    def attacked(self, method: str) -> AttackedMethod:
-        """A method under attacks; empty where it was not attacked."""
+    def entry(self, method: str) -> MethodEntry:
+        """A method under attacks, or its single networks; empty where there is neither."""
         entry = (self.methods or {}).get(method)
-        return entry if isinstance(entry, AttackedMethod) else AttackedMethod()
-
-    def networks(self, method: str) -> SingleNetworks:
-        """A method's single networks; empty where there are none."""
-        entry = (self.methods or {}).get(method)
-        return entry if isinstance(entry, SingleNetworks) else SingleNetworks()
+        return entry if isinstance(entry, MethodEntry) else MethodEntry()
 
 
 class DeltaRecord(Record):
@@ -169,10 +125,10 @@ class GaussiansRecord(Record):
 class ExperimentRecord(StampedRecord):
     """What `nesbs reproduce NAME` measured, as far as it got."""
 
-    FILE: ClassVar[str] = "record.json"
+    FILE = "record.json"
 
     left_out: TextTable | None = None  # what could not be run, and why
-    parts: Named[PartRecord] | None = None
+    parts: dict[str, PartRecord] | None = None
     asked: Asked | None = None
     device: str | None = None
     gaussians: GaussiansRecord | None = None

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-from typing import ClassVar
-
 from nesbs.evaluation import lowest
-from nesbs.records.base import (
-    Count,
-    Many,
-    Matrix,
-    Maybe,
-    Named,
-    Number,
-    Numbers,
-    NumberTable,
-    Record,
-    StampedRecord,
-    Texts,
-)
+from nesbs.records.base import Record, StampedRecord
+from nesbs.records.kinds import Columns, Count, Many, Matrix, Maybe, Number, Numbers, NumberTable, Texts, whole_sum
 
 
 class NetworkMetrics(Record):
@@ -52,13 +38,6 @@ class ReliabilityBins(Record):
         return list(zip(self.images or (), self.confidence or (), self.accuracy or (), strict=False))
 
 
-class Reliability(Record):
-    """The ensemble's reliability diagrams."""
-
-    before: ReliabilityBins | None = None
-    after: ReliabilityBins | None = None
-
-
 class Temperature(Record):
     """Temperature scaling of the ensemble and of its members."""
 
@@ -66,7 +45,7 @@ class Temperature(Record):
     images: Count | None = None
     ensemble: Calibrated | None = None
     members: Many[Calibrated] | None = None
-    reliability: Reliability | None = None
+    reliability: dict[str, ReliabilityBins] | None = None  # of the ensemble, `before` and `after`
 
 
 class Reach(Record):
@@ -98,13 +77,6 @@ class GainInterval(Record):
         return "better" if self.low > 0 else "worse" if self.high < 0 else "open"
 
 
-class BestGain(Record):
-    """The gain over the best member by each measure."""
-
-    error: GainInterval | None = None
-    nll: GainInterval | None = None
-
-
 class Intervals(Record):
     """Bootstrap intervals over the test images."""
 
@@ -112,69 +84,38 @@ class Intervals(Record):
     resamples: Count | None = None
     ensemble: Reach | None = None
     members: Many[Reach] | None = None
-    best: BestGain | None = None
-
-
-class People(Record):
-    """The people behind human labels: how often most chose another label, and how undecided they were."""
-
-    error: Number | None = None
-    entropy: Number | None = None
-
-
-class Distances(Record):
-    """How far one network's probabilities are from people's labels."""
-
-    cross_entropy: Number | None = None
-    kl_divergence: Number | None = None
-    total_variation: Number | None = None
+    best: dict[str, GainInterval] | None = None  # by measure
 
 
 class Human(Record):
-    """Agreement with people's labels."""
+    """How far each network's probabilities are from people's labels, by measure of distance."""
 
     file: str | None = None
-    people: People | None = None
-    ensemble: Distances | None = None
-    members: Many[Distances] | None = None
-
-
-class Detection(Record):
-    """How well one score tells unseen data from the test images."""
-
-    auroc: Number | None = None
-    fpr95: Number | None = None
+    people: NumberTable | None = None  # how often most chose another label (`error`), their `entropy`
+    ensemble: NumberTable | None = None
+    members: tuple[Maybe[NumberTable], ...] | None = None
 
 
 class Unseen(Record):
-    """Unseen data told from the test images: by network, then by score."""
+    """How well unseen data is told from the test images by each score of certainty: `auroc` and `fpr95`."""
 
     data: str | None = None
     images: Count | None = None
     seen_images: Count | None = None
-    ensemble: Named[Detection] | None = None
-    members: tuple[Maybe[Named[Detection]], ...] | None = None
+    ensemble: dict[str, Maybe[NumberTable]] | None = None
+    members: tuple[Maybe[dict[str, Maybe[NumberTable]]], ...] | None = None
 
 
 class Corrupted(Record):
-    """One network on corrupted images: measures by corruption and severity."""
+    """One network on corrupted images: `error`, `nll` and `ece`, severity by severity."""
 
-    by_corruption: Named[CorruptedMeasures] | None = None
-    by_severity: CorruptedMeasures | None = None  # means over corruptions
+    by_corruption: dict[str, Maybe[Columns]] | None = None
+    by_severity: Columns | None = None  # means over corruptions
     mean: NumberTable | None = None  # of each measure, over all
 
     def errors(self, name: str) -> Numbers:
         """The errors under a corruption, severity by severity."""
-        measures = (self.by_corruption or {}).get(name)
-        return (measures.error if measures else None) or ()
-
-
-class CorruptedMeasures(Record):
-    """Measures at every severity."""
-
-    error: Numbers | None = None
-    nll: Numbers | None = None
-    ece: Numbers | None = None
+        return ((self.by_corruption or {}).get(name) or {}).get("error") or ()
 
 
 class Corruptions(Record):
@@ -213,27 +154,16 @@ class EnsembleMetrics(NetworkMetrics):
     @property
     def total_parameters(self) -> Number | None:
         """The parameters of all members; None where those of one are missing."""
-        known = [count for count in self.parameters or () if count is not None]
-        return sum(known) if known and len(known) == len(self.parameters or ()) else None
+        return whole_sum(self.parameters or ())
 
 
 class MetricsRecord(StampedRecord):
     """What `nesbs evaluate` measured: `metrics.json`."""
 
-    FILE: ClassVar[str] = "metrics.json"
+    FILE = "metrics.json"
 
     data: str | None = None
     measured_on: str | None = None  # `test` or `search_valid`
     test_images: Count | None = None
     uniform: EnsembleMetrics | None = None
     ensemble: EnsembleMetrics | None = None
-
-
-def known_mean(values: Numbers) -> float | None:
-    """The mean of the numbers among the values, None where there are none.
-
-    >>> known_mean((1.0, None, 2.0)), known_mean(())
-    (1.5, None)
-    """
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from nesbs.records.base import Count, FileRecord, Many, Matrix, Number, Numbers, Record
+from nesbs.records.base import FileRecord, Record
+from nesbs.records.kinds import Count, Many, Matrix, Number, Numbers
 
 
 class Answer(Record):
@@ -36,7 +35,7 @@ class PredictionMap(Record):
 class PredictionsRecord(FileRecord):
     """`predictions.json`; it holds no version, so that the same seed gives the same bytes."""
 
-    FILE: ClassVar[str] = "predictions.json"
+    FILE = "predictions.json"
 
     disagreed: Many[DisagreedImage] | None = None
     map: PredictionMap | None = None  # None where scikit-learn was missing

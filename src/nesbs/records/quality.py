@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from nesbs.records.base import Count, Flag, Many, Matrix, Named, Number, Record, StampedRecord
+from nesbs.records.base import Record, StampedRecord
+from nesbs.records.kinds import Count, Flag, Many, Matrix, Number
 
 
 class Truth(Record):
@@ -67,8 +66,8 @@ class QualityAnswer(Record):
 
     truth: Truth | None = None
     share: Number | None = None  # k of Agreement-k
-    rankings: Named[Many[RankingRecord]] | None = None  # by the kind of estimate
-    points: Named[Matrix] | None = None  # by size: pairs (estimate, truth)
+    rankings: dict[str, Many[RankingRecord]] | None = None  # by the kind of estimate
+    points: dict[str, Matrix] | None = None  # by size: pairs (estimate, truth)
     architectures: Many[JudgedArchitecture] | None = None
     mass: MassRecord | None = None
     verdict: str | None = None
@@ -77,7 +76,7 @@ class QualityAnswer(Record):
 class QualityRecord(StampedRecord):
     """What `nesbs quality` measured: `quality.json`."""
 
-    FILE: ClassVar[str] = "quality.json"
+    FILE = "quality.json"
 
     trained: QualityAnswer | None = None
     table: QualityAnswer | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
-from nesbs.records.base import Count, Matrix, Maybe, Named, Number, Numbers, NumberTable, Record, StampedRecord, Texts
+from nesbs.records.base import Record, StampedRecord
+from nesbs.records.kinds import Count, Matrix, Maybe, Number, Numbers, NumberTable, Texts, whole_sum
 
 
 class DataRecord(Record):
@@ -34,7 +35,7 @@ class StageRecord(Record):
     multiply_adds: Numbers | None = None
     # Of every epoch: of a supernet one list, of members one for each.
     losses: tuple[Maybe[Number | Numbers], ...] | None = None
-    updates: Named[NumberTable] | None = None  # how often each operation of each edge was trained
+    updates: dict[str, NumberTable] | None = None  # how often each operation of each edge was trained
     entropies: Numbers | None = None  # of the posterior, after every step of every fit
     starts: Count | None = None
     kept: Count | None = None  # which fit, from 1
@@ -59,14 +60,13 @@ class StageRecord(Record):
     @property
     def total_parameters(self) -> Number | None:
         """The parameters of all networks together; None where those of one are missing."""
-        known = [count for count in self.each_parameters if count is not None]
-        return sum(known) if known and len(known) == len(self.each_parameters) else None
+        return whole_sum(self.each_parameters)
 
 
 class RunRecord(StampedRecord):
     """What is known about a run: `record.json`."""
 
-    FILE: ClassVar[str] = "record.json"
+    FILE = "record.json"
 
     started: str | None = None  # a date
     torch: str | None = None
@@ -76,7 +76,7 @@ class RunRecord(StampedRecord):
     threads: Count | None = None
     seed: Count | None = None
     data: DataRecord | None = None
-    stages: Named[StageRecord] | None = None
+    stages: dict[str, StageRecord] | None = None
 
     @classmethod
     def of(cls, folder: Path) -> Self:

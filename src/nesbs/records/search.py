@@ -6,9 +6,8 @@ depend on the seed alone, so they hold no version.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from nesbs.records.base import Count, FileRecord, Many, Number, Numbers, Record, Texts
+from nesbs.records.base import FileRecord, Record
+from nesbs.records.kinds import Count, Many, Number, Numbers, Texts
 
 
 class VariableRecord(Record):
@@ -24,7 +23,7 @@ class VariableRecord(Record):
 class PosteriorRecord(FileRecord):
     """The posterior: `posterior.json`."""
 
-    FILE: ClassVar[str] = "posterior.json"
+    FILE = "posterior.json"
 
     space: str | None = None
     temperature: Number | None = None
@@ -58,7 +57,7 @@ class CandidateRecord(Record):
 class SelectionRecord(FileRecord):
     """The chosen ensemble and every ensemble that was judged: `selection.json`."""
 
-    FILE: ClassVar[str] = "selection.json"
+    FILE = "selection.json"
 
     architectures: Texts | None = None
     loss: Number | None = None

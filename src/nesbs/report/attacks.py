@@ -110,7 +110,7 @@ def _epsilon_curve(attack: str, closer: CloserLook) -> Markup | None:
     series = []
     for name, key in SERIES:
         start = clean.member_mean if key == "attack" else clean.ensemble
-        values = [100 * value for value in (start, *(getattr(curve, key) or ())) if value is not None]
+        values = [100 * value for value in (start, *(curve.get(key) or ())) if value is not None]
         if len(values) == len(sizes) + 1:
             series.append((name, values))
     if not series or not sizes:

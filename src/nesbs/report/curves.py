@@ -58,7 +58,7 @@ class Panel:
 
 def error_of(point: PointRecord | None) -> Quantity | None:
     """Return a point's test error in per cent, mean and standard error over seeds; None where no ensemble was found."""
-    return mean_of(point.mean.error, 100) if point is not None and point.mean is not None else None
+    return mean_of((point.mean or {}).get("error"), 100) if point is not None else None
 
 
 def write_curves(folder: Path, record: CurvesRecord) -> tuple[str, Path]:

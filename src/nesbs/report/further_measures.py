@@ -9,17 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from nesbs.records import MetricsRecord
-from nesbs.records.metrics import (
-    Calibrated,
-    Corrupted,
-    CorruptedMeasures,
-    Distances,
-    EnsembleMetrics,
-    NetworkMetrics,
-    People,
-    Reliability,
-    ReliabilityBins,
-)
+from nesbs.records.kinds import Columns
+from nesbs.records.metrics import Calibrated, Corrupted, EnsembleMetrics, NetworkMetrics, ReliabilityBins
 from nesbs.report import charts, diagrams, formats
 
 SCORES = {
@@ -59,19 +50,18 @@ def calibration(metrics: MetricsRecord) -> dict[str, Any] | None:
         "held_out": scaling.fitted_on == "search_valid",
         "images": scaling.images,
         "rows": [(name, whole, row or Calibrated()) for name, whole, row in networks(metrics, "temperature")],
-        "diagram": reliability_diagram(scaling.reliability),
-        "bins": _bins(scaling.reliability),
+        "diagram": reliability_diagram(scaling.reliability or {}),
+        "bins": _bins(scaling.reliability or {}),
     }
 
 
-def reliability_diagram(reliability: Reliability | None) -> Markup | None:
+def reliability_diagram(reliability: dict[str, ReliabilityBins]) -> Markup | None:
     """Accuracy over confidence before and after temperature scaling; None where it was not recorded."""
     series = []
     for when in ("before", "after"):
-        bins: ReliabilityBins | None = getattr(reliability, when, None)
         points = [
             (confidence, accuracy, images)
-            for images, confidence, accuracy in (bins.rows if bins else ())
+            for images, confidence, accuracy in reliability.get(when, ReliabilityBins()).rows
             if confidence is not None and accuracy is not None and images is not None
         ]
         if points:
@@ -86,12 +76,10 @@ def reliability_diagram(reliability: Reliability | None) -> Markup | None:
     return diagrams.reliability(f"Reliability of the ensemble, {text}", series)
 
 
-def _bins(reliability: Reliability | None) -> list[list[float | None]]:
+def _bins(reliability: dict[str, ReliabilityBins]) -> list[list[float | None]]:
     """The diagram's numbers, a row a bin that holds anything: images, confidence, accuracy before, then after."""
-    if not (reliability and reliability.before and reliability.after):
-        return []
-    pairs = zip(reliability.before.rows, reliability.after.rows, strict=False)
-    return [[*before, *after] for before, after in pairs if before[0] or after[0]]
+    before, after = (reliability.get(when, ReliabilityBins()).rows for when in ("before", "after"))
+    return [[*one, *two] for one, two in zip(before, after, strict=False) if one[0] or two[0]]
 
 
 def human(metrics: MetricsRecord) -> dict[str, Any] | None:
@@ -101,8 +89,8 @@ def human(metrics: MetricsRecord) -> dict[str, Any] | None:
         return None
     return {
         "file": agreement.file,
-        "people": agreement.people or People(),
-        "rows": [(name, whole, row or Distances()) for name, whole, row in networks(metrics, "human")],
+        "people": agreement.people or {},
+        "rows": [(name, whole, row or {}) for name, whole, row in networks(metrics, "human")],
     }
 
 
@@ -118,7 +106,7 @@ def unseen(metrics: MetricsRecord) -> dict[str, Any] | None:
         "images": detection.images,
         "seen_images": detection.seen_images,
         "scores": list(scores.values()),
-        "rows": [(name, whole, [row.get(key) for key in scores]) for name, whole, row in rows],
+        "rows": [(name, whole, [row.get(key) or {} for key in scores]) for name, whole, row in rows],
     }
 
 
@@ -146,7 +134,7 @@ def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
         "chart": charts.lines(f"Mean error by severity: {text}", "severity", "test error in %", series)
         if whole
         else None,
-        "rows": [_corruption_row(name, row, measured.members or ()) for name, row in by_corruption.items()],
+        "rows": [_corruption_row(name, row or {}, measured.members or ()) for name, row in by_corruption.items()],
     }
 
 
@@ -154,7 +142,7 @@ def _by_severity(metrics: MetricsRecord, measure: str) -> list[dict[str, Any]]:
     """A measure on clean images, at every severity and on average: ensemble, best and mean member, uniform ensemble."""
 
     def values(clean: NetworkMetrics, corrupted: Corrupted) -> list[float | None]:
-        by_severity = getattr(corrupted.by_severity, measure, None) or ()
+        by_severity = (corrupted.by_severity or {}).get(measure) or ()
         return [getattr(clean, measure), *by_severity, (corrupted.mean or {}).get(measure)]
 
     def of_ensemble(entry: EnsembleMetrics | None) -> list[float | None]:
@@ -178,16 +166,16 @@ def _by_severity(metrics: MetricsRecord, measure: str) -> list[dict[str, Any]]:
     ]
 
 
-def _corruption_row(name: str, row: CorruptedMeasures, members: Sequence[Corrupted]) -> dict[str, Any]:
+def _corruption_row(name: str, row: Columns, members: Sequence[Corrupted]) -> dict[str, Any]:
     """One corruption: the ensemble's errors by severity, and the means of ensemble and members."""
     means = [_of_numbers(fmean, member.errors(name)) for member in members]
     return {
         "name": name,
-        "errors": list(row.error or ()),
-        "mean": _of_numbers(fmean, row.error or ()),
+        "errors": list(row.get("error") or ()),
+        "mean": _of_numbers(fmean, row.get("error") or ()),
         "best": _of_numbers(min, means),
         "members": _of_numbers(fmean, means),
-        "ece": _of_numbers(fmean, row.ece or ()),
+        "ece": _of_numbers(fmean, row.get("ece") or ()),
     }
 
 

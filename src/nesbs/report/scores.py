@@ -64,8 +64,8 @@ def gain_interval(ensemble: EnsembleMetrics, measure: str) -> GainInterval | Non
 
     None where it was not recorded, and of one network.
     """
-    best = ensemble.intervals.best if ensemble.intervals else None
-    gain: GainInterval | None = getattr(best, measure, None)
+    best = (ensemble.intervals.best if ensemble.intervals else None) or {}
+    gain = best.get(measure)
     return gain if gain and gain.verdict and len(ensemble.members or ()) > 1 else None
 
 

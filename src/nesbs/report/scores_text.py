@@ -82,13 +82,13 @@ def _further(metrics: MetricsRecord) -> list[str]:
     if people := human(metrics):
         _, _, own = people["rows"][0]
         lines.append(
-            f"people ({people['file']}): KL divergence {formats.decimal(own.kl_divergence, 4)}, "
-            f"total variation {formats.decimal(own.total_variation, 4)} (lower is nearer)"
+            f"people ({people['file']}): KL divergence {formats.decimal(own.get('kl_divergence'), 4)}, "
+            f"total variation {formats.decimal(own.get('total_variation'), 4)} (lower is nearer)"
         )
     if other := unseen(metrics):
         _, _, own = other["rows"][0]
         text = "; ".join(
-            f"{name} {formats.decimal(cell and cell.auroc, 4)} and {formats.percent(cell and cell.fpr95)}"
+            f"{name} {formats.decimal(cell.get('auroc'), 4)} and {formats.percent(cell.get('fpr95'))}"
             for name, cell in zip(other["scores"], own, strict=True)
         )
         lines.append(f"unseen data {other['data']}, AUROC (higher is better) and FPR95 (lower): {text}")

@@ -108,7 +108,7 @@ def draw_tradeoff(exhibit: Exhibit) -> tuple[str, bytes]:
                 axes, _errors(part, method), bins, canvas.COLOURS[number], paper if part.data == "cifar10" else None
             )
             axes.set_title(row, loc="left")
-            if points := part.networks(method).points:
+            if points := part.entry(method).points:
                 style = {"color": canvas.COLOURS[number], "mec": "black", "mew": 0.5, "ms": 7}
                 axes_map.plot(*np.array(points, float).T, canvas.MARKS[number], label=row, **style)
         panels[-1].set_xlabel(f"test error % of single networks, {exhibit.data_name()}; strokes: each network")
@@ -222,4 +222,4 @@ def _density(target: GaussiansRecord, x: np.ndarray, y: np.ndarray) -> np.ndarra
 
 def _errors(part: PartRecord, method: str) -> list[float]:
     """Return the errors of a method's networks, in per cent."""
-    return [100 * error for error in part.networks(method).errors or () if error is not None]
+    return [100 * error for error in part.entry(method).errors or () if error is not None]

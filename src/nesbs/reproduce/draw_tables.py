@@ -44,7 +44,7 @@ def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:
         headings = [Heading(name, "accuracy %", on, label) for name in ("Attack", "Defence", "Adaptive")]
         rows = []
         for row, method in exhibit.experiment.rows.items():
-            attacks = part.attacked(method).attacks or {}
+            attacks = part.entry(method).attacks or {}
             for attack, name in ATTACKS.items():
                 measured, key = attacks.get(attack) or AttackRow(), f"{label}, {row}, {name}"
                 cells = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nesbs.evaluation import summarise
 from nesbs.records import ExperimentRecord, Record
-from nesbs.records.experiment import Asked, Epochs, PartRecord
+from nesbs.records.experiment import Asked, PartRecord
 from nesbs.report import formats
 from nesbs.report.comparison import added_note
 from nesbs.report.table import Quantity
@@ -125,8 +125,8 @@ def over_seeds(rows: Sequence[Record], measure: str) -> Quantity | None:
 
 def _trained(part: PartRecord) -> str:
     """Say what was trained there, and for how long."""
-    epochs = part.epochs or Epochs()
+    epochs = part.epochs or {}
     phrases = [f"cells of the search in the place of {part.searched_on}"] if part.searched_on else []
-    if epochs.supernet is not None:
-        phrases.append(f"supernet {epochs.supernet} epochs")
-    return ", ".join([*phrases, f"members {epochs.members} epochs" if epochs.members else "the search alone"])
+    if epochs.get("supernet") is not None:
+        phrases.append(f"supernet {epochs['supernet']} epochs")
+    return ", ".join([*phrases, f"members {epochs['members']} epochs" if epochs.get("members") else "the search alone"])

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from nesbs.compare.curves import CurveGrid, curves
 from nesbs.records import ExperimentRecord
-from nesbs.records.experiment import AttackedMethod, AttackRow, DiscrepancyRow, MethodRow
+from nesbs.records.experiment import AttackRow, DiscrepancyRow, MethodEntry, MethodRow
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
 from nesbs.reproduce.spec import BEST_RESPONSE
@@ -65,7 +65,7 @@ def run_attacks(work: Work) -> None:
             }
             work.leave_out(attacked.skipped or {})
             methods = work.record.part(label).methods or {}
-            entry = AttackedMethod(clean=attacked.clean, attacks=rows)
+            entry = MethodEntry(clean=attacked.clean, attacks=rows)
             work.save_part(label, attack=work.scale.attack, methods={**methods, method: entry})
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from nesbs import metrics
 from nesbs.ensemble import Ensemble
 from nesbs.evaluation import has_tsne, tsne
-from nesbs.records.experiment import SingleNetworks
+from nesbs.records.experiment import MethodEntry
 from nesbs.reproduce.paper_methods import paper_method
 from nesbs.reproduce.work import Work
 
@@ -27,7 +27,7 @@ def run_tradeoff(work: Work) -> None:
             trained = [architecture for architecture in architectures for _ in range(work.scale.repeats)]
             ensemble = Ensemble(harness.trained.members(trained))
             log_probs = ensemble.predict(test, batch_size=recipe.evaluation.batch_size).log_softmax(-1)
-            networks[method] = SingleNetworks(
+            networks[method] = MethodEntry(
                 architectures=[str(architecture) for architecture in architectures],
                 which=[architectures.index(architecture) for architecture in trained],
                 errors=metrics.error(log_probs, test.labels).tolist(),

@@ -23,7 +23,7 @@ from nesbs.compare.over_seeds import begin
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 from nesbs.records import ExperimentRecord
-from nesbs.records.experiment import Asked, Epochs
+from nesbs.records.experiment import Asked
 from nesbs.records.recipe import Recipe, flatten
 from nesbs.reproduce.paper_methods import check_cell
 from nesbs.reproduce.spec import DataPart, Experiment, Scale, ScaleName
@@ -154,10 +154,10 @@ class Work:
             ensemble_size=recipe.ensemble.size,
             searched_on=part.searched_on,
             added=recipe.additions(),
-            epochs=Epochs(
-                supernet=recipe.supernet.epochs if part.searched_on is None else None,
-                members=None if part.search_only else recipe.members.epochs,
-            ),
+            epochs={
+                "supernet": recipe.supernet.epochs if part.searched_on is None else None,
+                "members": None if part.search_only else recipe.members.epochs,
+            },
         )
 
     def _left_out(self) -> dict[str, str]:

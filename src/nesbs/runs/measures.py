@@ -41,7 +41,6 @@ from nesbs.records.metrics import (
     EnsembleMetrics,
     Human,
     Intervals,
-    Reliability,
     ReliabilityBins,
     Temperature,
     Unseen,
@@ -155,7 +154,7 @@ def _temperature(ensemble: Ensemble, material: Material, test: Tensor, on_unit: 
         fitted_on="test halves" if held_out is None else "search_valid",
         images=len(labels if held_out is None else held_out),
         **_shared([row.to_json() for row in rows]),
-        reliability=Reliability(before=reliability(test[0], labels, bins), after=reliability(after, labels, bins)),
+        reliability={"before": reliability(test[0], labels, bins), "after": reliability(after, labels, bins)},
     )
 
 
