@@ -7,7 +7,7 @@ from pathlib import Path
 from test_imports import ORDER
 
 import nesbs
-from nesbs.cli.commands import COMMANDS
+from nesbs.cli.entry_point import COMMANDS
 from nesbs.data import DataSettings
 from nesbs.ensemble import MemberSettings, SearchSettings
 from nesbs.posterior import PosteriorSettings

@@ -1,3 +1,3 @@
 """The command: one function a command; its docstring is its help."""
 
-from nesbs.cli.commands import app, main
+from nesbs.cli.entry_point import app, main

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nesbs.cli.options import Changes, Common, Computing, RunFolder, numbers
-from nesbs.cli.run import require_members
+from nesbs.cli.run_train_evaluate import require_members
 from nesbs.report import attacks_as_text, quality_as_text, write_report, write_reports
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality

@@ -14,7 +14,7 @@ from nesbs.cli.measure import attack, quality, report
 from nesbs.cli.options import with_common_options
 from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
-from nesbs.cli.run import demo, evaluate, run, search, train
+from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
 from nesbs.errors import NesbsError
 from nesbs.version import __version__
 
