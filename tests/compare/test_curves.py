@@ -6,8 +6,8 @@ from toys import StopError, Stopping, call
 from toys import compared_recipe as recipe
 
 from nesbs import files, metrics
-from nesbs.compare.curve_harness import CurveHarness, Point
 from nesbs.compare.curves import CurveGrid, curves
+from nesbs.compare.harness import CurveHarness, Point
 from nesbs.compare.methods import METHODS
 from nesbs.ensemble import forward_select, scorer
 from nesbs.errors import NesbsError

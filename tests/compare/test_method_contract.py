@@ -7,8 +7,7 @@ import pytest
 from contracts import METHOD_NAMES
 from toys import StopError, Stopping, compared_recipe, without_seconds
 
-from nesbs.compare.curve_harness import CurveHarness, Point
-from nesbs.compare.harness import Harness
+from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
 from nesbs.errors import NesbsError
 from nesbs.runs.run import Run

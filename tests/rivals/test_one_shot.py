@@ -1,6 +1,5 @@
 """One-shot methods: each finds what was planted, keeps to its own rule, and resumes."""
 
-import sys
 from functools import partial
 
 import pytest
@@ -32,12 +31,13 @@ SEARCHES = {
 def test_a_dead_path_is_taken_where_there_is_no_other():
     space, drawn = toy_edges(), []
     dead = next(path for path in space if space.is_dead(path))
-    alone = live_path(space, SMALL, lambda: (drawn.append(1), dead)[1])
+    request = SearchRequest(space, None, None, SMALL)
+    alone = live_path(request, lambda: (drawn.append(1), dead)[1])
     assert alone == dead
     assert len(drawn) == 100
     live = next(path for path in space if not space.is_dead(path))
     paths = iter([dead, dead, live])
-    assert live_path(space, SMALL, lambda: next(paths)) == live
+    assert live_path(request, lambda: next(paths)) == live
 
 
 class Planted(nn.Module):
@@ -83,8 +83,7 @@ def planted(monkeypatch):
         def build(*_, **__):
             return Supernet(space, Planted(space, target))
 
-        for name in ("darts", "gdas", "setn", "enas", "best_response"):
-            monkeypatch.setattr(sys.modules[f"nesbs.rivals.{name}"], "build_supernet", build)
+        monkeypatch.setattr("nesbs.rivals.request.build_supernet", build)
         return target
 
     return plant

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 from nesbs import files
-from nesbs.compare.curve_harness import CurveHarness, Point
+from nesbs.compare.harness import CurveHarness, Point
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
 from nesbs.compare.over_seeds import begin
 from nesbs.errors import NesbsError

@@ -6,19 +6,23 @@ RUN/rivals/METHOD.images.safetensors  of every test image: whether it was wrong,
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from nesbs import rng
+from nesbs import metrics, rng
 from nesbs.compare.budgets import affordable, estimating, measured_once
 from nesbs.compare.pool import Pool
 from nesbs.ensemble import Ensemble, Predictor, Score, scorer
+from nesbs.records.curves import PointOutcome
 from nesbs.rivals import uniform_draws, uniform_pool
 from nesbs.runs.run import Run
+from nesbs.samplers import Proposal
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
@@ -41,8 +45,12 @@ class Harness:
         def random() -> torch.Generator:
             return rng.generator(self.run.recipe.seed, "rivals", "pool")
 
+        def training(architecture: Architecture) -> float:
+            self.judged.train([architecture])
+            return self.judged.seconds([architecture])
+
         def fitting(left: float) -> int:
-            cost = self._training_cost if self.settings.judge == "trained" else estimating(self.run)
+            cost = training if self.settings.judge == "trained" else estimating(self.run)
             draws = uniform_draws(self.run.space, generator=random())
             return len(affordable(draws, cost, left, least=min(self.size, len(self.run.space))))
 
@@ -53,10 +61,6 @@ class Harness:
                 seconds -= self.seconds("supernet")
             count = measured_once(self.run, "pool", lambda: fitting(seconds))
         return uniform_pool(self.run.space, count, generator=random())
-
-    def _training_cost(self, architecture: Architecture) -> float:
-        self.judged.train([architecture])
-        return self.judged.seconds([architecture])
 
     @property
     def out_of_time(self) -> Callable[[Collection[Architecture]], bool] | None:
@@ -78,8 +82,7 @@ class Harness:
     @cached_property
     def judged(self) -> Pool:
         """Candidates trained on their own, on the supernet's images; judged on those it leaves unseen."""
-        data, epochs = self.run.data, self.settings.pool_epochs
-        return Pool(self.run, data.search_valid, epochs=epochs, images="search_train")
+        return Pool(self.run, self.run.data.search_valid, epochs=self.settings.pool_epochs, images="search_train")
 
     @cached_property
     def trained(self) -> Pool:
@@ -107,6 +110,61 @@ class Harness:
     def seconds(self, *stages: str) -> float:
         """What stages of the run took; nothing for one that was not run."""
         return self.run.record.seconds(*stages)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One ensemble to be found: by a method, of a size, within a budget; δ where it is set apart (Fig. 7)."""
+
+    method: str
+    size: int
+    budget: int
+    temperature: float | None = None  # τ, of methods that draw from the posterior
+    delta: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The point in a record."""
+        return " ".join(str(value) for value in asdict(self).values())
+
+
+class CurveHarness:
+    """One supernet for all points; candidates are estimated once, whichever method asks.
+
+    Random draws come from the run's seed, or from another one with the same supernet (`with_seed`). `pool` holds as
+    many uniform draws as the largest budget; `drawn` is for methods whose budgets are parts of one draw.
+    """
+
+    def __init__(self, run: Run, largest: int) -> None:
+        self.run = run
+        self.largest = largest
+        supernet, size = run.supernet(), run.recipe.search.batch_size
+        self.posterior = run.posterior()
+        self.score = scorer(Estimator(supernet, run.data.search_valid, batch_size=size), run.recipe.ensemble.combine)
+        self.test = Estimator(supernet, run.data.test, batch_size=size)
+        self._draw_anew(run.recipe.seed)
+
+    def with_seed(self, seed: int) -> CurveHarness:
+        """One that draws anew and shares the estimates."""
+        other = copy.copy(self)
+        other._draw_anew(seed)
+        return other
+
+    def _draw_anew(self, seed: int) -> None:
+        self.seed = seed
+        self.drawn: dict[Point, list[Proposal]] = {}
+        random, space = rng.generator(seed, "rivals", "pool"), self.run.space
+        self.pool = uniform_pool(space, min(self.largest, len(space)), generator=random)
+
+    def measure(self, architectures: Sequence[Architecture]) -> PointOutcome:
+        """Error and NLL of an ensemble on the test images with the supernet's weights."""
+        log_probs = metrics.combine(self.test.log_probs(architectures), self.run.recipe.ensemble.combine)
+        labels = self.run.data.test.labels
+        return PointOutcome(
+            architectures=tuple(str(architecture) for architecture in architectures),
+            error=float(metrics.error(log_probs, labels)),
+            nll=float(metrics.nll(log_probs, labels)),
+        )
 
 
 def rival_file(folder: Path, method: str, kind: str) -> Path:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from nesbs import files, metrics
 from nesbs.compare.budgets import OVER
-from nesbs.compare.curve_harness import CurveHarness, Point
-from nesbs.compare.harness import Harness, rival_file
+from nesbs.compare.harness import CurveHarness, Harness, Point, rival_file
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
@@ -33,10 +32,17 @@ class Method(ABC):
     description: str  # one line, for the list of methods
     own_training = True  # cannot be measured with the supernet's weights, and has no budget curve
     mixes_operations = False  # looks at mixtures of operations, which `none` and learned scales do not allow
+    one_network = False  # trains one network in full, where others train a member each
+    own_supernet = False  # trains a supernet in its own way
+    stages: tuple[str, ...] = ()  # of the run, which its search uses and pays for beside its own
     draws_from_posterior = False  # its budget curve has a temperature, and all its budgets are parts of one draw
 
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:  # noqa: B027 - most need nothing special
         """Raise where the method cannot work under the recipe."""
+
+    def trains_pool(self, recipe: Recipe) -> bool:
+        """Whether candidates are trained on their own to be judged."""
+        return False
 
     @abstractmethod
     def choose(self, harness: Harness) -> Selection:
@@ -48,7 +54,7 @@ class Method(ABC):
 
     def search_seconds(self, harness: Harness) -> float:
         """What finding the architectures took: a method pays for what it used, whoever had it made."""
-        return harness.seconds(f"rival {self.name}")
+        return harness.seconds(*self.stages, f"rival {self.name}")
 
     def evaluations(self, harness: Harness) -> int:
         """How many architectures were judged to find the method's."""
@@ -90,9 +96,8 @@ class Method(ABC):
         selection, labels = self.selection(harness), run.data.test.labels
         logits = self.predict(harness, selection)
         if not bool(logits.isfinite().all()):
-            raise NesbsError(
-                f"{self.name}: predictions are not numbers: lower members.learning_rate or set members.clip"
-            )
+            advice = "lower members.learning_rate or set members.clip"
+            raise NesbsError(f"{self.name}: predictions are not numbers: {advice}")
         combined = metrics.combine(logits, run.recipe.ensemble.combine)
         scores = score_logits(logits, combined, labels, bins=run.recipe.evaluation.bins)
         outcome = OutcomeRecord(

@@ -26,6 +26,7 @@ class OneArchitecture(Method):
 
     name = "single"
     description = "one network of a published cell"
+    one_network = True
 
     def __init__(self, cell: str | None = None) -> None:
         self.cell = cell
@@ -44,6 +45,10 @@ class OneArchitecture(Method):
         else:
             with torch.device("meta"):
                 design_member(space, named_architecture(space, fixed), data.train, recipe.members)
+
+    def trains_pool(self, recipe: Recipe) -> bool:
+        """Whether the single best is found among candidates that are trained."""
+        return self.fixed(recipe) is None and SINGLE_BEST.trains_pool(recipe)
 
     def architecture(self, harness: Harness) -> Architecture:
         """The one architecture."""
@@ -70,6 +75,7 @@ class Deep(OneArchitecture):
 
     name = "deep"
     description = "a deep ensemble of one architecture"
+    one_network = False
 
     def choose(self, harness: Harness) -> Selection:
         """As many copies of the architecture as an ensemble has members."""

@@ -19,11 +19,14 @@ class OneShot(Method):
     `judges` says whether it judges `rivals.samples` architectures at the end.
     """
 
+    one_network = True
+    own_supernet = True
+
     def __init__(
         self,
         name: str,
         description: str,
-        search: Callable[[SearchRequest], SearchResult],
+        search: Callable[..., SearchResult],
         *,
         judges: bool = False,
         mixes_operations: bool = True,
@@ -51,25 +54,17 @@ class OneShot(Method):
         return harness.settings.samples if self._judges else 0
 
 
-class Rsps(Method):
+class Rsps(OneShot):
     """Random search on the supernet that NESBS trains, too."""
 
-    name = "rsps"
-    description = "random search with parameter sharing; this and what follows find one network"
+    own_supernet = False
+    stages = ("supernet",)
 
     def choose(self, harness: Harness) -> Selection:
         """Judge uniform draws with the weights of the run's supernet."""
         supernet = harness.run.supernet()
-        with harness.run.stage("rival rsps", 1):
-            return _selection(self, rsps(_request(harness, harness.run.recipe.supernet.epochs), supernet))
-
-    def search_seconds(self, harness: Harness) -> float:
-        """What the supernet and judging took."""
-        return harness.seconds("supernet", "rival rsps")
-
-    def evaluations(self, harness: Harness) -> int:
-        """How many architectures were judged."""
-        return harness.settings.samples
+        with harness.run.stage(f"rival {self.name}", 1):
+            return _selection(self, self._search(_request(harness, harness.run.recipe.supernet.epochs), supernet))
 
 
 def _request(harness: Harness, epochs: int) -> SearchRequest:
@@ -90,8 +85,9 @@ def _selection(method: Method, result: SearchResult) -> Selection:
     return replace(Selection.fixed((result.architecture,)), sampler=method.name)
 
 
+RSPS = "random search with parameter sharing; this and what follows find one network"
 ONE_SHOT: tuple[Method, ...] = (
-    Rsps(),
+    Rsps("rsps", RSPS, rsps, judges=True, mixes_operations=False),
     OneShot("darts", "differentiable search, first order", darts),
     OneShot("darts-2nd", "the same, second order", partial(darts, second_order=True)),
     OneShot("gdas", "one path a step, drawn by Gumbel-Softmax", gdas),

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from nesbs import rng
-from nesbs.compare.curve_harness import CurveHarness, Point
-from nesbs.compare.harness import Harness
+from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
 from nesbs.data import Dataset
 from nesbs.ensemble import Score, Selection
@@ -37,11 +36,13 @@ class PoolSearch(Method):
     """
 
     own_training = False
+    stages = ("supernet",)  # where candidates are judged with its weights
 
     def __init__(
         self, name: str, description: str, select: Callable[[Candidates], Selection], *, members: int | None = None
     ) -> None:
         self.name, self.description, self.select, self.members = name, description, select, members
+        self.one_network = members == 1
 
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
         """Raise where the pool is larger than the space or less than one ensemble."""
@@ -52,6 +53,10 @@ class PoolSearch(Method):
             raise NesbsError(f"rivals.pool={pool} is larger than space {space.name} ({len(space)}): lower it")
         if pool < (self.members or size):
             raise NesbsError(f"rivals.pool={pool} is less than one ensemble of {size}: raise it")
+
+    def trains_pool(self, recipe: Recipe) -> bool:
+        """Whether the recipe has candidates trained, not estimated by the supernet."""
+        return recipe.rivals.judge == "trained"
 
     def choose(self, harness: Harness) -> Selection:
         """Choose from the run's candidates; estimates by a supernet are a stage of the run."""
@@ -73,7 +78,7 @@ class PoolSearch(Method):
     def search_seconds(self, harness: Harness) -> float:
         """What the supernet and the estimates took, or the training of what was judged."""
         if harness.settings.judge == "supernet":
-            return harness.seconds("supernet", f"rival {self.name}")
+            return super().search_seconds(harness)
         return harness.judged.seconds([architecture for architecture, _ in self.selection(harness).candidates])
 
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:

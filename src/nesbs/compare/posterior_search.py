@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from nesbs import rng
 from nesbs.compare.budgets import MOST, deltas_of, measured_once, times_within
-from nesbs.compare.curve_harness import CurveHarness, Point
-from nesbs.compare.harness import Harness
+from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
 from nesbs.ensemble import Selection, decide, search
 from nesbs.posterior import Posterior
@@ -23,6 +22,7 @@ class PosteriorSearch(Method):
 
     own_training = False
     draws_from_posterior = True
+    stages: tuple[str, ...] = ("supernet", "posterior")
 
     def __init__(
         self,
@@ -61,14 +61,10 @@ class PosteriorSearch(Method):
             return times_within(left, chosen, rounds, most=max(1, MOST // deltas_of(sampler)))
 
         if (seconds := harness.settings.seconds) is not None:
-            left = seconds - harness.seconds("supernet", "posterior")
+            left = seconds - harness.seconds(*self.stages)
             rounds = measured_once(run, f"{self.name} rounds", lambda: fitting(left))
         with run.stage(f"rival {self.name}", 1) as stage:
             return chosen(rounds, stage.share)
-
-    def search_seconds(self, harness: Harness) -> float:
-        """What the supernet, the posterior and choosing took."""
-        return harness.seconds("supernet", "posterior", f"rival {self.name}")
 
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
         """Decide among the first rounds of the largest budget's, as many as the point's budget holds."""

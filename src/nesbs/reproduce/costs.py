@@ -10,12 +10,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nesbs.compare.one_shot import ONE_SHOT
 from nesbs.records.recipe import Recipe
 from nesbs.report import formats
-from nesbs.reproduce.spec import BEST_RESPONSE, Experiment, ScaleName
+from nesbs.reproduce.paper_methods import paper_method
+from nesbs.reproduce.spec import DataPart, Experiment, ScaleName
 
-ONE_SHOT_NAMES = {method.name for method in ONE_SHOT}
 MACHINE = "one NVIDIA H200, docs/speed.md"
 TRAINING_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "imagenet16-120": 151_700}
 # Milliseconds a step, by (space, cells, channels, batch), of supernets also by paths.
@@ -45,13 +44,12 @@ def costs_of(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] 
     for label, part in chosen.parts.items():
         recipe = part.resolved(changes)
         times = f"{label}, {chosen.seeds} seed{'s' if chosen.seeds > 1 else ''}"
-        if part.searched_on is None:
-            costs += [_supernet(recipe, chosen.seeds, times), _posterior(recipe, chosen.seeds, times)]
-        for count, epochs, what in _networks(
-            experiment, scale, recipe, searched=part.searched_on is None, trained=not part.search_only
-        ):
-            costs.append(_members(recipe, count * chosen.seeds, epochs, f"{times}: {what}"))
-    one_shot = sorted(set(experiment.asked(scale).values()) & ONE_SHOT_NAMES - {"rsps"})
+        searched = [] if part.searched_on else [_supernet(recipe), _posterior(recipe)]
+        costs += [
+            Cost(f"{times}: {cost.what}", cost.hours and chosen.seeds * cost.hours)
+            for cost in (*searched, *_networks(experiment, scale, part, recipe))
+        ]
+    one_shot = sorted(name for name in set(experiment.asked(scale).values()) if paper_method(name).own_supernet)
     if one_shot:
         costs.append(Cost(f"supernets of {', '.join(one_shot)}", None))
     if experiment.kind in ("posteriors", "discrepancy"):
@@ -82,51 +80,51 @@ def statement(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...]
     return "\n".join(lines)
 
 
-def _networks(
-    experiment: Experiment, scale: ScaleName, recipe: Recipe, *, searched: bool, trained: bool
-) -> Iterator[tuple[int, int, str]]:
-    """Yield the networks trained under one seed: (how many, epochs, what)."""
-    chosen, size = experiment.scales[scale], recipe.ensemble.size
-    methods = list(experiment.asked(scale).values())
+def _networks(experiment: Experiment, scale: ScaleName, part: DataPart, recipe: Recipe) -> Iterator[Cost]:
+    """Yield the networks trained under one seed."""
+    chosen = experiment.scales[scale]
+    methods = [paper_method(name) for name in experiment.asked(scale).values()]
     if experiment.kind == "quality":
-        count, epochs = int(chosen.quality["architectures"]), int(chosen.quality["epochs"])
-        yield count, epochs, f"{count} networks for {epochs} epochs"
+        yield _members(recipe, int(chosen.quality["architectures"]), int(chosen.quality["epochs"]))
+    if experiment.kind in ("quality", "curves", "discrepancy", "gaussians"):
         return
-    if experiment.kind in ("curves", "discrepancy", "gaussians"):
-        return
-    if experiment.kind == "posteriors":
-        methods += [method + BEST_RESPONSE for method in methods]
-    if {"nes-rs", "deep"} & set(methods) and searched:
-        pool, epochs = recipe.rivals.pool, min(recipe.rivals.pool_epochs, recipe.members.epochs)
-        yield pool, epochs, f"{pool} networks for {epochs} epochs (NES-RS's pool)"
-    if trained:
-        each = [1 if m.startswith(("single:", "mc-droppath")) or m in ONE_SHOT_NAMES else max(size, 3) for m in methods]
-        count = sum(each) * chosen.repeats
-        yield count, recipe.members.epochs, f"{count} networks for {recipe.members.epochs} epochs"
+    if part.searched_on is None and any(method.trains_pool(recipe) for method in methods):
+        epochs = min(recipe.rivals.pool_epochs, recipe.members.epochs)
+        yield _members(recipe, recipe.rivals.pool, epochs, " (NES-RS's pool)")
+    if not part.search_only:
+        count = sum(1 if method.one_network else max(recipe.ensemble.size, 3) for method in methods)
+        posteriors = 2 if experiment.kind == "posteriors" else 1
+        yield _members(recipe, posteriors * count * chosen.repeats, recipe.members.epochs)
 
 
-def _members(recipe: Recipe, count: int, epochs: int, what: str) -> Cost:
-    own, images = recipe.members, TRAINING_IMAGES.get(recipe.data.name)
+def _members(recipe: Recipe, count: int, epochs: int, what: str = "") -> Cost:
+    own = recipe.members
     step = MEMBER_STEP.get((recipe.space.name, own.cells or 0, own.channels or 0, own.batch_size))
-    if step is None or images is None or recipe.data.train_limit is not None:
-        return Cost(what, None)
-    return Cost(what, count * epochs * math.ceil(images / own.batch_size) * step / 3.6e6)
+    hours = _training_hours(recipe, epochs, own.batch_size, step)
+    return Cost(f"{count} networks for {epochs} epochs{what}", hours and count * hours)
 
 
-def _supernet(recipe: Recipe, count: int, times: str) -> Cost:
-    own, images = recipe.supernet, TRAINING_IMAGES.get(recipe.data.name)
-    what = f"{times}: supernet for {own.epochs} epochs"
+def _supernet(recipe: Recipe) -> Cost:
+    own = recipe.supernet
     step = SUPERNET_STEP.get((recipe.space.name, own.cells or 0, own.channels or 0, own.batch_size, own.paths))
-    if step is None or images is None or recipe.data.train_limit is not None:
-        return Cost(what, None)
-    steps = math.ceil(images * (1 - recipe.data.valid_fraction) / own.batch_size)
-    return Cost(what, count * own.epochs * steps * step / 3.6e6)
+    hours = _training_hours(recipe, own.epochs, own.batch_size, step, 1 - recipe.data.valid_fraction)
+    return Cost(f"supernet for {own.epochs} epochs", hours)
 
 
-def _posterior(recipe: Recipe, count: int, times: str) -> Cost:
+def _posterior(recipe: Recipe) -> Cost:
     own = recipe.posterior
     step = POSTERIOR_STEP.get((recipe.space.name, own.estimator, own.batch_size))
-    return Cost(f"{times}: posterior", None if step is None else count * own.starts * own.steps * step / 3.6e6)
+    return Cost("posterior", step and own.starts * own.steps * step / 3.6e6)
+
+
+def _training_hours(
+    recipe: Recipe, epochs: int, batch_size: int, step: float | None, share: float = 1.0
+) -> float | None:
+    """Count the hours of one training on a share of the training images; None where its speed was never measured."""
+    images = TRAINING_IMAGES.get(recipe.data.name)
+    if step is None or images is None or recipe.data.train_limit is not None:
+        return None
+    return epochs * math.ceil(images * share / batch_size) * step / 3.6e6
 
 
 def _hours(hours: float) -> str:

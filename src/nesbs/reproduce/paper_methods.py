@@ -31,17 +31,14 @@ SCORES = ("error", "top5_error", "nll", "brier", "ece", "member_error", "disagre
 class BestResponse(PosteriorSearch):
     """NESBS with the best-response posterior in place of its own."""
 
+    stages = ("best response",)
+
     def __init__(self, plain: PosteriorSearch) -> None:
-        described = f"{plain.name} with the best-response posterior"
-        super().__init__(plain.name + BEST_RESPONSE, described, plain.sampler)
+        super().__init__(plain.name + BEST_RESPONSE, f"{plain.name} with the best-response posterior", plain.sampler)
 
     def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
         """Return the supernet and the posterior that are trained together."""
         return best_response_of(harness.run)
-
-    def search_seconds(self, harness: Harness) -> float:
-        """Return what training them together and choosing took."""
-        return harness.seconds("best response", f"rival {self.name}")
 
 
 # What KIND:CELL stands for.

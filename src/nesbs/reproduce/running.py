@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 from nesbs.compare.curves import CurveGrid, curves
@@ -34,24 +35,22 @@ def run_methods(work: Work) -> None:
     """Run Tables 1, 2, 3 and 5: methods on data sets over seeds."""
     searched = {}
     count = any(column.measure == "multiply_adds" for column in work.experiment.columns.values())
-    for label, part, recipe in work.parts():
-        for seed in work.seeds(recipe):
-            harness = searched[label, seed] = work.harness(recipe, seed)
-            work.describe(label, harness.run)
-            if part.search_only:
-                continue
-            source = searched.get((part.searched_on or "", seed))
-            for method in work.methods(harness).values():
-                _save_row(work, label, method, measured_row(method, harness, source, count=count))
+    for label, part, harness in work.harnesses():
+        seed = harness.run.recipe.seed
+        searched[label, seed] = harness
+        if part.search_only:
+            continue
+        source = searched.get((part.searched_on or "", seed))
+        for method in work.methods(harness).values():
+            _save_row(work, label, method, measured_row(method, harness, source, count=count))
 
 
 def run_attacks(work: Work) -> None:
     """Run Table 4: attack each ensemble."""
     settings = attack_settings(None, None, work.scale.attack)
     searched = {}
-    for label, part, recipe in work.parts():
-        harness = searched[label] = work.harness(recipe, recipe.seed)
-        work.describe(label, harness.run)
+    for label, part, harness in work.harnesses(seeds=1):
+        searched[label] = harness
         for method in work.methods(harness).values():
             measured_row(method, harness, searched.get(part.searched_on or ""))
             name, ensemble = paper_method(method).name, trained_ensemble(method, harness)
@@ -71,59 +70,41 @@ def run_attacks(work: Work) -> None:
 
 def run_quality(work: Work) -> None:
     """Run Table 6: estimated against true performance."""
-    for label, _, recipe in work.parts():
-        harness = work.harness(recipe, recipe.seed)
+    for label, _, harness in work.harnesses(seeds=1):
         answer = measure_quality(harness.run, **work.scale.quality)
-        work.describe(label, harness.run)
         work.save_part(label, truth=answer.truth, rankings=answer.rankings, verdict=answer.verdict)
 
 
 def run_posteriors(work: Work) -> None:
     """Run Table 7: NESBS with either posterior."""
-    for label, _, recipe in work.parts():
-        for seed in work.seeds(recipe):
-            harness = work.harness(recipe, seed)
-            work.describe(label, harness.run)
-            for method in work.methods(harness).values():
-                for name in (method, method + BEST_RESPONSE):
-                    _save_row(work, label, name, measured_row(name, harness))
+    for label, _, harness in work.harnesses():
+        for method in work.methods(harness).values():
+            for name in (method, method + BEST_RESPONSE):
+                _save_row(work, label, name, measured_row(name, harness))
 
 
 def run_discrepancy(work: Work) -> None:
     """Run Figure 4: the likeliest architecture against the best, under either posterior."""
-    for label, _, recipe in work.parts():
-        for seed in work.seeds(recipe):
-            harness = work.harness(recipe, seed)
-            work.describe(label, harness.run)
-            own = harness.run
-            posterior = own.posterior()
-            for name, pair in (
-                ("post-training", (own.supernet(), posterior)),
-                ("best-response", best_response_of(own)),
-            ):
-                estimator = Estimator(pair[0], own.data.test, batch_size=recipe.search.batch_size)
-                gap = discrepancy(estimator, pair[1], count=work.scale.draws, seed=seed)
-                row = DiscrepancyRow(seed=seed, mode=gap.mode, best=gap.best, gap=gap.gap, draws=work.scale.draws)
-                posteriors = work.record.part(label).posteriors or {}
-                rows = in_order(posteriors.get(name, ()), row)
-                work.save_part(label, posteriors={**posteriors, name: rows})
+    for label, _, harness in work.harnesses():
+        own, draws, seed = harness.run, work.scale.draws, harness.run.recipe.seed
+        posterior = own.posterior()
+        pairs = {"post-training": (own.supernet(), posterior), "best-response": best_response_of(own)}
+        for name, (supernet, posterior) in pairs.items():
+            estimator = Estimator(supernet, own.data.test, batch_size=own.recipe.search.batch_size)
+            gap = discrepancy(estimator, posterior, count=draws, seed=seed)
+            posteriors = work.record.part(label).posteriors or {}
+            rows = in_order(posteriors.get(name, ()), DiscrepancyRow(seed=seed, **asdict(gap), draws=draws))
+            work.save_part(label, posteriors={**posteriors, name: rows})
 
 
 def run_curves(work: Work) -> None:
     """Run Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
-    for label, _, recipe in work.parts():
-        scale = work.scale
-        harness = work.harness(recipe, recipe.seed)
+    scale = work.scale
+    for label, _, harness in work.harnesses(seeds=1):
         methods = list(work.methods(harness).values())
-        drawn = curves(
-            recipe,
-            work.place(recipe),
-            CurveGrid(methods, scale.budgets, scale.sizes, scale.temperatures, scale.deltas),
-            seeds=scale.seeds,
-            device=work.device,
-            progress=work.progress,
-        )
-        work.describe(label, harness.run)
+        grid = CurveGrid(methods, scale.budgets, scale.sizes, scale.temperatures, scale.deltas)
+        recipe, folder = harness.run.recipe, harness.run.folder.parent
+        drawn = curves(recipe, folder, grid, seeds=scale.seeds, device=work.device, progress=work.progress)
         work.save_part(label, points=drawn.points, seeds=drawn.seeds)
 
 

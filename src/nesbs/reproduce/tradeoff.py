@@ -17,10 +17,8 @@ IMAGES = 1000  # test images whose predictions the map is made of, at most
 
 def run_tradeoff(work: Work) -> None:
     """Train every architecture of every ensemble `repeats` times; record errors, and predictions on a plane."""
-    for label, _, recipe in work.parts():
-        harness = work.harness(recipe, recipe.seed)
-        methods = work.methods(harness)
-        work.describe(label, harness.run)
+    for label, _, harness in work.harnesses(seeds=1):
+        recipe, methods = harness.run.recipe, work.methods(harness)
         test, networks, predictions = harness.run.data.test, {}, []
         for method in methods.values():
             architectures = list(dict.fromkeys(paper_method(method).selection(harness).architectures))

@@ -108,9 +108,13 @@ class Work:
         recipe = part.resolved(self.changes, self.seed)
         return recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
 
-    def seeds(self, recipe: Recipe) -> list[int]:
-        """Return the seeds of a part."""
-        return [recipe.seed + offset for offset in range(self.scale.seeds)]
+    def harnesses(self, *, seeds: int | None = None) -> Iterator[tuple[str, DataPart, Harness]]:
+        """Yield the parts whose data are there, with a harness for each of so many seeds, by default the scale's."""
+        for label, part, recipe in self.parts():
+            for offset in range(self.scale.seeds if seeds is None else seeds):
+                harness = self.harness(recipe, recipe.seed + offset)
+                self._describe(label, harness.run)
+                yield label, part, harness
 
     def methods(self, harness: Harness) -> dict[str, str]:
         """Return the paper's rows that can be run, with their methods; the record says which cannot."""
@@ -141,7 +145,7 @@ class Work:
         own = recipe.model_copy(update={"seed": seed})
         return Harness(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
 
-    def describe(self, label: str, run: Run) -> None:
+    def _describe(self, label: str, run: Run) -> None:
         """Say in the record what a part is made on."""
         data, recipe, part = run.data, run.recipe, self.scale.parts[label]
         self.record = self.record.with_part(

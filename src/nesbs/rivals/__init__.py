@@ -1,19 +1,17 @@
 """Rivals of the method, each in a file of its own that reads like its paper."""
 
-from nesbs.rivals.best_response import Discrepancy, best_response, discrepancy
+from nesbs.rivals.best_response import Discrepancy, best_response, discrepancy, snas
 from nesbs.rivals.darts import darts
 from nesbs.rivals.deep import deep
 from nesbs.rivals.enas import enas
 from nesbs.rivals.gdas import gdas
 from nesbs.rivals.mc_droppath import mc_droppath
 from nesbs.rivals.nes_re import evolve, mutate, nes_re
-from nesbs.rivals.nes_rs import nes_rs
+from nesbs.rivals.nes_rs import nes_rs, single_best
 from nesbs.rivals.pools import uniform_draws, uniform_pool
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.rivals.rsps import rsps
 from nesbs.rivals.setn import setn
 from nesbs.rivals.settings import RivalSettings
-from nesbs.rivals.single_best import single_best
 from nesbs.rivals.snapshot import snapshot
-from nesbs.rivals.snas import snas
 from nesbs.rivals.urs import urs

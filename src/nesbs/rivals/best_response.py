@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, straight_through
-from nesbs.rivals.learner import Learner, Step, learn, live_path
-from nesbs.rivals.request import SearchRequest
-from nesbs.supernet import Estimator, Supernet, build_supernet
+from nesbs.rivals.learner import LEARNING_RATE, Learner, Step, learn, live_path
+from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.supernet import Estimator, Supernet
 
 NAME = "best response"  # of its random streams
+NO_PRIOR = 1e9  # observations the likelihood counts for, beside which the prior's KL is nothing: SNAS has none
 
 
 def best_response(request: SearchRequest, posterior: PosteriorSettings | None = None) -> tuple[Supernet, Posterior]:
@@ -40,40 +39,53 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
     >>> 0 < float(learned.entropy()) < float(Posterior(toy_edges()).entropy())
     True
     """
-    space, settings, seed, fitted = request.space, request.settings, request.seed, posterior or PosteriorSettings()
+    fitted = posterior or PosteriorSettings()
     if fitted.evidence == "auto":
         raise NesbsError("the best-response posterior has no posterior.evidence=auto: name a number")
-    if settings.paths != "one":
+    if request.settings.paths != "one":
         raise NesbsError("the best-response posterior draws its own paths: set supernet.paths=one")
-    learner = Learner(build_supernet(space, request.train, settings, seed=seed))
-    learner.supernet.check_mixture("the best-response posterior")
+    learner = Learner(request.supernet(mixed_by="the best-response posterior"))
 
     def gradient(step: Step) -> Tensor:
         def log_likelihood(gates: Tensor, _: int) -> Tensor:
-            logits = learner.supernet.mixture(step.images, gates.to(step.images.device))
-            return -F.cross_entropy(logits, step.labels).cpu()
+            return -learner.mixture_loss(gates, step.images, step.labels).cpu()
 
-        now = learner.posterior()
-        now.logits.requires_grad_()
         surrogate = straight_through(log_likelihood, fitted.gumbel_temperature)
-        objective = surrogate(now, step.batch.step, step.random) - now.kl() / float(fitted.evidence)
-        (slope,) = torch.autograd.grad(objective, now.logits)
-        return slope
+        return learner.slope(
+            lambda now: surrogate(now, step.batch.step, step.random) - now.kl() / float(fitted.evidence)
+        )
 
     def loss(step: Step) -> Tensor:
-        random = rng.generator(seed, NAME, "path", step.batch.epoch, step.batch.step)
-        path = live_path(space, settings, lambda: learner.posterior().sample(1, generator=random)[0])
-        return F.cross_entropy(learner.supernet(step.batch.images, path), step.batch.labels)
+        random = rng.generator(request.seed, NAME, "path", step.batch.epoch, step.batch.step)
+        path = live_path(request, lambda: learner.posterior().sample(1, generator=random)[0])
+        return learner.path_loss(step.batch, path)
 
-    learn(
-        learner,
-        replace(request, learning_rate=fitted.learning_rate),
-        name=NAME,
-        gradient=gradient,
-        loss=loss,
-        batch_size=fitted.batch_size,
-    )
+    own = replace(request, learning_rate=fitted.learning_rate)
+    learn(learner, own, name=NAME, gradient=gradient, loss=loss, batch_size=fitted.batch_size)
     return learner.supernet, learner.posterior().tempered(fitted.temperature)
+
+
+def snas(request: SearchRequest) -> SearchResult:
+    """Search by SNAS (Xie et al., 2019) as the paper's app. C.2 has it: the likeliest of the best-response posterior.
+
+    The request's learning rate is that of the architecture's distribution.
+
+    >>> from nesbs.data import load_dataset
+    >>> from nesbs.spaces import toy_edges
+    >>> from nesbs.supernet import SupernetSettings
+    >>> data = load_dataset("fashion-mini", train_limit=100)
+    >>> small = SupernetSettings(epochs=1, channels=4, cells=1, batch_size=20)
+    >>> request = SearchRequest(toy_edges(), data.search_train, data.search_valid, small)
+    >>> snas(request).architecture in set(toy_edges())
+    True
+    """
+    fitted = PosteriorSettings(
+        learning_rate=LEARNING_RATE if request.learning_rate is None else request.learning_rate,
+        batch_size=request.settings.batch_size,
+        evidence=NO_PRIOR,
+    )
+    supernet, posterior = best_response(request, fitted)
+    return SearchResult(posterior.mode(), supernet)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs.data import steps_per_epoch
@@ -22,7 +21,6 @@ from nesbs.posterior import Posterior
 from nesbs.rivals.learner import Learner, Step, learn
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import build_supernet
 from nesbs.training import learning_rate as scheduled
 
 MOMENTUM = 0.5  # of Adam's first moment, as in the paper
@@ -40,15 +38,13 @@ def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult
     >>> darts(request).architecture in set(toy_edges())
     True
     """
-    space, settings = request.space, request.settings
-    learner = Learner(build_supernet(space, request.train, settings, seed=request.seed))
-    learner.supernet.check_mixture("darts")
+    settings = request.settings
+    learner = Learner(request.supernet(mixed_by="darts"))
     steps = steps_per_epoch(request.train, settings.batch_size)
     weights = list(learner.supernet.parameters())
 
     def loss(logits: Tensor, images: Tensor, labels: Tensor) -> Tensor:
-        gates = open_gates(Posterior(space, logits)).to(images.device)
-        return F.cross_entropy(learner.supernet.mixture(images, gates), labels)
+        return learner.mixture_loss(open_gates(Posterior(request.space, logits)), images, labels)
 
     def gradient(step: Step) -> Tensor:
         alpha = learner.posterior().logits.requires_grad_()

@@ -11,14 +11,13 @@ The two phases take turns step by step instead of epoch by epoch.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.rivals.learner import Learner, Step, by_error, learn, live_path
+from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Supernet, build_supernet
+from nesbs.supernet import Supernet
 
 HIDDEN = 64
 LEARNING_RATE = 3.5e-4  # of the controller; of the paper
@@ -84,10 +83,6 @@ class _Learner(Learner):
         picks, log_prob, entropy = torch.func.functional_call(self._controller[0], named, (count, generator))
         return [self.supernet.space.architecture(row) for row in picks.tolist()], log_prob, entropy
 
-    def one(self, generator: torch.Generator) -> Architecture:
-        """An architecture drawn by the controller with its present parameters."""
-        return self.draw(self.logits.detach().cpu(), 1, generator)[0][0]
-
 
 def enas(request: SearchRequest) -> SearchResult:
     """Search by ENAS; the request's learning rate is the controller's, its `samples` are judged at the end.
@@ -101,10 +96,10 @@ def enas(request: SearchRequest) -> SearchResult:
     >>> enas(request).architecture in set(toy_edges())
     True
     """
-    learner = _Learner(build_supernet(request.space, request.train, request.settings, seed=request.seed), request.seed)
+    learner = _Learner(request.supernet(), request.seed)
 
     def gradient(step: Step) -> Tensor:
-        theta = learner.logits.detach().cpu().clone().requires_grad_()
+        theta = learner.logits.cpu().clone().requires_grad_()
         drawn, log_prob, entropy = learner.draw(theta, DRAWN, step.random)
         with torch.no_grad():
             predicted = torch.stack([learner.supernet(step.images, path).argmax(-1) for path in drawn])
@@ -117,11 +112,10 @@ def enas(request: SearchRequest) -> SearchResult:
         return slope
 
     def loss(step: Step) -> Tensor:
-        path = live_path(request.space, request.settings, lambda: learner.one(step.random))
-        return F.cross_entropy(learner.supernet(step.batch.images, path), step.batch.labels)
+        path = live_path(request, lambda: learner.draw(learner.logits.cpu(), 1, step.random)[0][0])
+        return learner.path_loss(step.batch, path)
 
     learn(learner, request, name="enas", gradient=gradient, loss=loss, learning_rate=LEARNING_RATE)
     random = rng.generator(request.seed, "enas", "drawn")
-    drawn, _, _ = learner.draw(learner.logits.detach().cpu(), request.samples, random)
-    best, *_ = by_error(learner.supernet, request.valid, list(dict.fromkeys(drawn)), request.batch_size)
-    return SearchResult(best, learner.supernet)
+    drawn, _, _ = learner.draw(learner.logits.cpu(), request.samples, random)
+    return best_of(request, learner.supernet, drawn)

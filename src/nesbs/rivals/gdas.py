@@ -10,14 +10,11 @@ A space that chooses a node's inputs has them drawn as its operations are.
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs.posterior import straight_through
 from nesbs.rivals.learner import Learner, Step, learn, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
-from nesbs.supernet import build_supernet
 
 HOTTEST, COLDEST = 10.0, 0.1  # of the paper
 
@@ -34,25 +31,18 @@ def gdas(request: SearchRequest) -> SearchResult:
     >>> gdas(request).architecture in set(toy_edges())
     True
     """
-    learner = Learner(build_supernet(request.space, request.train, request.settings, seed=request.seed))
-    learner.supernet.check_mixture("gdas")
+    learner = Learner(request.supernet(mixed_by="gdas"))
 
     def gradient(step: Step) -> Tensor:
         def log_likelihood(gates: Tensor, _: int) -> Tensor:
-            logits = learner.supernet.mixture(step.images, gates.to(step.images.device))
-            return -F.cross_entropy(logits, step.labels).cpu()
+            return -learner.mixture_loss(gates, step.images, step.labels).cpu()
 
-        now = learner.posterior()
-        now.logits.requires_grad_()
-        temperature = HOTTEST + (COLDEST - HOTTEST) * step.share
-        drawn = straight_through(log_likelihood, temperature)(now, 0, step.random)
-        (slope,) = torch.autograd.grad(drawn, now.logits)
-        return slope
+        surrogate = straight_through(log_likelihood, HOTTEST + (COLDEST - HOTTEST) * step.share)
+        return learner.slope(lambda now: surrogate(now, 0, step.random))
 
     def loss(step: Step) -> Tensor:
         draw = learner.posterior().sample
-        path = live_path(request.space, request.settings, lambda: draw(1, generator=step.random)[0])
-        return F.cross_entropy(learner.supernet(step.batch.images, path), step.batch.labels)
+        return learner.path_loss(step.batch, live_path(request, lambda: draw(1, generator=step.random)[0]))
 
     learn(learner, request, name="gdas", gradient=gradient, loss=loss, momentum=0.5)
     return SearchResult(learner.posterior().mode(), learner.supernet)

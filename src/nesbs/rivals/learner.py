@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
 from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.posterior import Posterior
-from nesbs.rivals.request import SearchRequest
-from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Estimator, Supernet, SupernetSettings
+from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.spaces import Architecture
+from nesbs.supernet import Estimator, Supernet
 from nesbs.training import Batch, train
 
 LEARNING_RATE = 3e-4  # of DARTS's α, and of the methods that came after it
@@ -49,6 +50,20 @@ class Learner(nn.Module):
     def posterior(self) -> Posterior:
         """The posterior of the present logits."""
         return Posterior(self.supernet.space, self.logits.detach().cpu())
+
+    def slope(self, objective: Callable[[Posterior], Tensor]) -> Tensor:
+        """The gradient of an objective of the present posterior, in its logits."""
+        now = self.posterior()
+        now.logits.requires_grad_()
+        return torch.autograd.grad(objective(now), now.logits)[0]
+
+    def mixture_loss(self, gates: Tensor, images: Tensor, labels: Tensor) -> Tensor:
+        """The loss of all operations at once, weighted by `gates` (kinds of cell, edges, operations)."""
+        return F.cross_entropy(self.supernet.mixture(images, gates.to(images.device)), labels)
+
+    def path_loss(self, batch: Batch, path: Architecture) -> Tensor:
+        """The loss of a training batch along a path."""
+        return F.cross_entropy(self.supernet(batch.images, path), batch.labels)
 
     def climb(self, gradient: Tensor, learning_rate: float, *, momentum: float = 0.9) -> None:
         """Take one step of Adam uphill."""
@@ -122,16 +137,21 @@ def learn(
     learner.supernet.eval()
 
 
-def live_path(space: Space, settings: SupernetSettings, draw: Callable[[], Architecture]) -> Architecture:
+def live_path(request: SearchRequest, draw: Callable[[], Architecture]) -> Architecture:
     """A path to train: drawn again while nothing reaches the output, where the settings ask for that.
 
     What has learned to draw dead paths alone gets one of them in the end; its step trains nothing but the head.
     """
     for _ in range(TRIES):
         path = draw()
-        if not (settings.skip_dead and space.is_dead(path)):
+        if not (request.settings.skip_dead and request.space.is_dead(path)):
             break
     return path
+
+
+def best_of(request: SearchRequest, supernet: Supernet, drawn: Sequence[Architecture]) -> SearchResult:
+    """The architecture with the lowest error on all validation images, the first of equals."""
+    return SearchResult(by_error(supernet, request.valid, list(dict.fromkeys(drawn)), request.batch_size)[0], supernet)
 
 
 def by_error(

@@ -29,3 +29,16 @@ def nes_rs(pool: Sequence[Architecture], size: int, score: Score) -> Selection:
     """
     members, loss = forward_select(pool, size, score)
     return chosen("nes-rs", members, loss, pool, score)
+
+
+def single_best(pool: Sequence[Architecture], score: Score) -> Selection:
+    """The architecture of a pool with the lowest validation loss on its own: what a search for one network returns.
+
+    >>> import torch
+    >>> from nesbs.spaces import toy_edges
+    >>> pool = list(toy_edges())[:3]
+    >>> single_best(pool, lambda ensembles: torch.tensor([2.0, 1.0, 3.0])).architectures == (pool[1],)
+    True
+    """
+    members, loss = forward_select(pool, 1, score)
+    return chosen("single-best", members, loss, pool, score)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nesbs.data import Split
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Supernet, SupernetSettings
+from nesbs.supernet import Supernet, SupernetSettings, build_supernet
 from nesbs.training import Epoch
 
 
@@ -31,6 +31,13 @@ class SearchRequest:
     seed: int = 0
     checkpoint: Path | None = None
     on_epoch: Callable[[Epoch], None] | None = None
+
+    def supernet(self, *, mixed_by: str | None = None) -> Supernet:
+        """A supernet with its first weights; raises where it cannot mix operations as the method named does."""
+        supernet = build_supernet(self.space, self.train, self.settings, seed=self.seed)
+        if mixed_by is not None:
+            supernet.check_mixture(mixed_by)
+        return supernet
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ By error, as the paper judges. The supernet is the one NESBS trains, which is tr
 from __future__ import annotations
 
 from nesbs import rng
-from nesbs.rivals.learner import by_error
+from nesbs.rivals.learner import best_of, by_error
 from nesbs.rivals.pools import uniform_pool
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.supernet import Supernet, content_order
@@ -35,4 +35,4 @@ def rsps(request: SearchRequest, supernet: Supernet) -> SearchResult:
     drawn = uniform_pool(space, count, generator=rng.generator(request.seed, "rsps"))
     first = valid.subset(content_order(valid)[:size])
     finalists = by_error(supernet, first, drawn, size)[:FINALISTS]
-    return SearchResult(by_error(supernet, valid, finalists, size)[0], supernet)
+    return best_of(request, supernet, finalists)

@@ -7,14 +7,12 @@ draw N architectures from p_α;  return the one with the lowest validation error
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.rivals.learner import Learner, Step, by_error, learn, live_path
+from nesbs.posterior import Posterior
+from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
-from nesbs.supernet import build_supernet
 
 
 def setn(request: SearchRequest) -> SearchResult:
@@ -30,22 +28,17 @@ def setn(request: SearchRequest) -> SearchResult:
     True
     """
     space = request.space
-    learner = Learner(build_supernet(space, request.train, request.settings, seed=request.seed))
-    learner.supernet.check_mixture("setn")
+    learner = Learner(request.supernet(mixed_by="setn"))
 
     def gradient(step: Step) -> Tensor:
-        now = learner.posterior()
-        now.logits.requires_grad_()
-        gates = space.gates(now.log_probabilities().exp()).to(step.images.device)
-        loss = F.cross_entropy(learner.supernet.mixture(step.images, gates), step.labels)
-        (slope,) = torch.autograd.grad(loss, now.logits)
-        return -slope
+        def mixture_loss(now: Posterior) -> Tensor:
+            return learner.mixture_loss(space.gates(now.log_probabilities().exp()), step.images, step.labels)
+
+        return -learner.slope(mixture_loss)
 
     def loss(step: Step) -> Tensor:
-        path = live_path(space, request.settings, lambda: space.sample(generator=step.random))
-        return F.cross_entropy(learner.supernet(step.batch.images, path), step.batch.labels)
+        return learner.path_loss(step.batch, live_path(request, lambda: space.sample(generator=step.random)))
 
     learn(learner, request, name="setn", gradient=gradient, loss=loss, momentum=0.5)
     drawn = learner.posterior().sample(request.samples, generator=rng.generator(request.seed, "setn", "drawn"))
-    best, *_ = by_error(learner.supernet, request.valid, list(dict.fromkeys(drawn)), request.batch_size)
-    return SearchResult(best, learner.supernet)
+    return best_of(request, learner.supernet, drawn)
