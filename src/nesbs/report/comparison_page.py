@@ -15,13 +15,9 @@ from nesbs.records import ComparisonRecord, ComparisonRecords
 from nesbs.report import diagrams, formats
 from nesbs.report.comparison import comparison_notes, comparison_table, images_table
 from nesbs.report.curves import curves_notes, curves_tables, draw_curves
-from nesbs.report.glossary import glossary
-from nesbs.report.provenance import code
-from nesbs.report.recipe import changes, papers_method
 from nesbs.report.templates import rendered
 
 TERMS = {"NLL": "NLL", "ECE": "ECE", "ATE %": "ATE", "PPD %": "PPD"}
-EXPLAINED = (*TERMS.values(), "95 % interval", "Supernet")
 TEXT = ("method", "winner")
 
 
@@ -49,11 +45,9 @@ def render_comparison_page(records: ComparisonRecords) -> str:
         }
         if curves
         else None,
-        "method": papers_method(recipe) if recipe else None,
-        "additions": recipe.additions() if recipe else (),
-        "changes": changes(recipe) if recipe else [],
-        "code": code(about) if about else None,
-        "glossary": glossary(recipe.evaluation.bins if recipe else 15, EXPLAINED),
+        "recipe": recipe,
+        "about": about,
+        "explained": (*TERMS.values(), "95 % interval", "Supernet"),
     }
     return rendered("comparison_page.html", values)
 

@@ -18,41 +18,18 @@ SCORES = {
     "entropy": "entropy",
     "mutual_information": "mutual information",
 }
-OPTIONS = {
-    "human": ("agreement with people", "nesbs evaluate RUN --human FILE"),
-    "unseen": ("unseen data", "nesbs evaluate RUN --unseen NAME"),
-    "corruptions": ("corrupted images", "nesbs evaluate RUN --corruptions all"),
-}
 
 
 def networks(metrics: MetricsRecord, measure: str) -> list[tuple[str, bool, Any]]:
     """The networks of which a measure was taken: (name, whether it is an ensemble, its record)."""
+    empty: Any = Calibrated() if measure == "temperature" else {}
     rows: list[tuple[str, bool, Any]] = []
     if own := getattr(metrics.ensemble, measure, None):
-        rows.append(("Ensemble", True, own.ensemble))
-        rows += [(f"Member {index}", False, member) for index, member in enumerate(own.members or (), start=1)]
+        rows.append(("Ensemble", True, own.ensemble or empty))
+        rows += [(f"Member {index}", False, member or empty) for index, member in enumerate(own.members or (), start=1)]
     if uniform := getattr(metrics.uniform, measure, None):
-        rows.append(("Uniform-random ensemble", True, uniform.ensemble))
+        rows.append(("Uniform-random ensemble", True, uniform.ensemble or empty))
     return rows
-
-
-def not_asked(ensemble: EnsembleMetrics | None) -> list[tuple[str, str]]:
-    """The measures that were not asked for: (what, command that makes it)."""
-    return [option for name, option in OPTIONS.items() if ensemble and not getattr(ensemble, name)]
-
-
-def calibration(metrics: MetricsRecord) -> dict[str, Any] | None:
-    """Temperatures, and what they change."""
-    scaling = metrics.ensemble.temperature if metrics.ensemble else None
-    if scaling is None:
-        return None
-    return {
-        "held_out": scaling.fitted_on == "search_valid",
-        "images": scaling.images,
-        "rows": [(name, whole, row or Calibrated()) for name, whole, row in networks(metrics, "temperature")],
-        "diagram": reliability_diagram(scaling.reliability or {}),
-        "bins": _bins(scaling.reliability or {}),
-    }
 
 
 def reliability_diagram(reliability: dict[str, ReliabilityBins]) -> Markup | None:
@@ -76,38 +53,16 @@ def reliability_diagram(reliability: dict[str, ReliabilityBins]) -> Markup | Non
     return diagrams.reliability(f"Reliability of the ensemble, {text}", series)
 
 
-def _bins(reliability: dict[str, ReliabilityBins]) -> list[list[float | None]]:
+def reliability_rows(reliability: dict[str, ReliabilityBins]) -> list[list[float | None]]:
     """The diagram's numbers, a row a bin that holds anything: images, confidence, accuracy before, then after."""
     before, after = (reliability.get(when, ReliabilityBins()).rows for when in ("before", "after"))
     return [[*one, *two] for one, two in zip(before, after, strict=False) if one[0] or two[0]]
 
 
-def human(metrics: MetricsRecord) -> dict[str, Any] | None:
-    """Distances to people's labels."""
-    agreement = metrics.ensemble.human if metrics.ensemble else None
-    if agreement is None:
-        return None
-    return {
-        "file": agreement.file,
-        "people": agreement.people or {},
-        "rows": [(name, whole, row or {}) for name, whole, row in networks(metrics, "human")],
-    }
-
-
-def unseen(metrics: MetricsRecord) -> dict[str, Any] | None:
-    """AUROC and FPR by each score, for every network."""
-    detection = metrics.ensemble.unseen if metrics.ensemble else None
-    if detection is None:
-        return None
-    rows = [(name, whole, row or {}) for name, whole, row in networks(metrics, "unseen")]
-    scores = {key: name for key, name in SCORES.items() if any(key in row for _, _, row in rows)}
-    return {
-        "data": detection.data,
-        "images": detection.images,
-        "seen_images": detection.seen_images,
-        "scores": list(scores.values()),
-        "rows": [(name, whole, [row.get(key) or {} for key in scores]) for name, whole, row in rows],
-    }
+def unseen_scores(metrics: MetricsRecord) -> dict[str, str]:
+    """The scores by which some network tells unseen data: their names by their keys."""
+    rows = networks(metrics, "unseen")
+    return {key: name for key, name in SCORES.items() if any(key in row for _, _, row in rows)}
 
 
 def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
@@ -116,30 +71,28 @@ def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
     if measured is None or measured.ensemble is None:
         return None
     severities = measured.severities or ()
-    tables: list[dict[str, Any]] = [
-        {"name": name, "share": measure == "error", "rows": _by_severity(metrics, measure)}
-        for measure, name in (("error", "Error"), ("nll", "NLL"), ("ece", "ECE"))
-    ]
-    shares = [(row["name"].lower(), row["values"]) for row in tables[0]["rows"]]
+    tables = {measure: _by_severity(metrics, measure) for measure in ("error", "nll", "ece")}
+    shares = [(name.lower(), values[1:-1]) for name, _, values in tables["error"]]
     text = "; ".join(f"{name} " + ", ".join(map(formats.percent, values)) for name, values in shares)
     series = [(name, [None if v is None else 100 * v for v in values]) for name, values in shares]
     # The chart counts its steps from 1.
-    whole = len(severities) > 1 and severities == tuple(range(1, len(severities) + 1))
+    drawn = len(severities) > 1 and severities == tuple(range(1, len(severities) + 1))
     by_corruption = measured.ensemble.by_corruption or {}
+    title = f"Mean error by severity: {text}"
     return {
         "severities": severities,
         "skipped": measured.skipped or (),
-        "count": len(by_corruption),
         "tables": tables,
-        "chart": charts.lines(f"Mean error by severity: {text}", "severity", "test error in %", series)
-        if whole
-        else None,
+        "chart": charts.lines(title, "severity", "test error in %", series) if drawn else None,
         "rows": [_corruption_row(name, row or {}, measured.members or ()) for name, row in by_corruption.items()],
     }
 
 
-def _by_severity(metrics: MetricsRecord, measure: str) -> list[dict[str, Any]]:
-    """A measure on clean images, at every severity and on average: ensemble, best and mean member, uniform ensemble."""
+def _by_severity(metrics: MetricsRecord, measure: str) -> list[tuple[str, bool, list[float | None]]]:
+    """A measure of ensemble, best and mean member, uniform ensemble: (name, whether it is an ensemble, values).
+
+    The values are those on clean images, at every severity, and the mean over severities.
+    """
 
     def values(clean: NetworkMetrics, corrupted: Corrupted) -> list[float | None]:
         by_severity = (corrupted.by_severity or {}).get(measure) or ()
@@ -159,24 +112,17 @@ def _by_severity(metrics: MetricsRecord, measure: str) -> list[dict[str, Any]]:
         ("Mean member", False, [_of_numbers(fmean, column) for column in columns]),
         ("Uniform-random ensemble", True, of_ensemble(metrics.uniform)),
     ]
-    return [
-        {"name": name, "whole": whole, "clean": shown[0], "values": shown[1:-1], "mean": shown[-1]}
-        for name, whole, shown in rows
-        if shown
-    ]
+    return [row for row in rows if row[-1]]
 
 
-def _corruption_row(name: str, row: Columns, members: Sequence[Corrupted]) -> dict[str, Any]:
-    """One corruption: the ensemble's errors by severity, and the means of ensemble and members."""
+def _corruption_row(
+    name: str, row: Columns, members: Sequence[Corrupted]
+) -> tuple[str, list[float | None], float | None]:
+    """One corruption: its name, the ensemble's errors by severity with means of ensemble and members, the mean ECE."""
+    errors = row.get("error") or ()
     means = [_of_numbers(fmean, member.errors(name)) for member in members]
-    return {
-        "name": name,
-        "errors": list(row.get("error") or ()),
-        "mean": _of_numbers(fmean, row.get("error") or ()),
-        "best": _of_numbers(min, means),
-        "members": _of_numbers(fmean, means),
-        "ece": _of_numbers(fmean, row.get("ece") or ()),
-    }
+    summaries = (_of_numbers(fmean, errors), _of_numbers(min, means), _of_numbers(fmean, means))
+    return name, [*errors, *summaries], _of_numbers(fmean, row.get("ece") or ())
 
 
 def _of_numbers(summary: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nesbs.records import RunRecords
+from nesbs.records import Recipe, RunRecords
 
 SEARCH = "nesbs search RECIPE --out RUN"
 TRAIN = "nesbs train RUN"
@@ -24,7 +24,7 @@ def missing(run: RunRecords) -> list[tuple[str, str]]:
     metrics = run.metrics
     measured = metrics.ensemble if metrics else None
     scaled = measured.temperature if measured else None
-    uniform_wanted = run.recipe is not None and run.recipe.evaluation.uniform
+    uniform_wanted = (run.recipe or Recipe()).evaluation.uniform
     parts = [
         ("the resolved recipe (recipe.yaml)", SEARCH, run.recipe),
         ("the record of versions, times and memory (record.json)", SEARCH, run.record),
@@ -54,7 +54,7 @@ def members_wanted(run: RunRecords) -> int:
 def interrupted(run: RunRecords) -> str | None:
     """The stage that began last, where it was interrupted; None where every stage was finished.
 
-    >>> from nesbs.records import Recipe, RunRecord
+    >>> from nesbs.records import RunRecord
     >>> record = RunRecord.from_json({"stages": {"supernet": {"seconds": 3.0}, "members": {"losses": [[0.1]]}}})
     >>> interrupted(RunRecords(Recipe(), record)), interrupted(RunRecords())
     ('members', None)

@@ -11,7 +11,7 @@ from nesbs.records import PosteriorRecord
 from nesbs.spaces import get_space
 
 
-def posterior_tables(posterior: PosteriorRecord) -> dict[str, Any]:
+def posterior_tables(posterior: PosteriorRecord) -> list[dict[str, Any]]:
     """The heat maps: decisions of one kind of cell with the same choices share a table of decisions by choices."""
     kinds = _kinds(posterior.space or "")
     groups: dict[str, dict[tuple[str, ...], list[dict[str, Any]]]] = {}
@@ -27,7 +27,7 @@ def posterior_tables(posterior: PosteriorRecord) -> dict[str, Any]:
             "entropy": entropy(probabilities),
         }
         groups.setdefault(kind, {}).setdefault(choices, []).append(row)
-    tables = [
+    return [
         {
             "kind": kind,
             "choices": choices,
@@ -38,13 +38,6 @@ def posterior_tables(posterior: PosteriorRecord) -> dict[str, Any]:
         for kind, by_choices in groups.items()
         for choices, rows in by_choices.items()
     ]
-    return {
-        "tables": tables,
-        "entropy": posterior.entropy,
-        "uniform_entropy": posterior.log_size,
-        "kl": posterior.kl_to_uniform,
-        "temperature": posterior.temperature,
-    }
 
 
 def entropy(probabilities: Sequence[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""The recipe on the page: its method, the settings that differ from their defaults, and those in which runs differ."""
+"""The recipe on the page: the settings that differ from their defaults, and those in which runs differ."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ import yaml
 from nesbs.records import Recipe
 from nesbs.records.recipe import flatten
 from nesbs.report import formats
-
-DRAWN = {
-    "svgd-rd": "SVGD-RD draws ensembles from it (Algorithm 3)",
-    "monte-carlo": "Monte Carlo sampling draws ensembles from it (Algorithm 2)",
-    "uniform": "ensembles are drawn",
-}
-
-
-def papers_method(recipe: Recipe) -> str:
-    """The paper's method as this recipe runs it; what nesbs adds to it is `recipe.additions()`."""
-    if recipe.ensemble.architectures is not None:
-        return "The recipe fixes the architectures: nothing was searched."
-    return (
-        "A supernet shares its weights among all architectures, a posterior over them is fitted to its estimates, "
-        f"{DRAWN[recipe.sampler.name]}, and the ensemble with the lowest estimated loss is trained (Algorithm 1)."
-    )
 
 
 def changes(recipe: Recipe) -> list[tuple[str, str, str]]:

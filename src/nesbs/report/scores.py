@@ -1,11 +1,9 @@
-"""What was measured on the test images: the headline, the table of measures, bars of the errors."""
+"""What was measured on the test images: the table of measures, bars of the errors."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
@@ -13,7 +11,6 @@ from nesbs.records import MetricsRecord
 from nesbs.records.metrics import EnsembleMetrics, GainInterval, Intervals, NetworkMetrics, Reach
 from nesbs.report import charts, formats
 
-MARKED = ("error", "nll", "brier", "ece")  # whose lowest values are marked
 HELD_OUT = "held-out training images"
 
 
@@ -38,27 +35,6 @@ def measured_images(metrics: MetricsRecord) -> str:
     return HELD_OUT if metrics.measured_on == "search_valid" else "test images"
 
 
-def headline(metrics: MetricsRecord) -> dict[str, Any] | None:
-    """The ensemble's error and NLL beside those of its rivals, and the noise of a finite test set."""
-    ensemble, images = metrics.ensemble, metrics.test_images
-    if ensemble is None or ensemble.error is None:
-        return None
-    variance = max(ensemble.error * (1 - ensemble.error), 0)
-    return {
-        "size": len(ensemble.members or ()),
-        "error": ensemble.error,
-        "nll": ensemble.nll,
-        "best": ensemble.best_member,
-        "uniform": metrics.uniform if metrics.uniform and metrics.uniform.error is not None else None,
-        "images": images,
-        "kind": measured_images(metrics),
-        "standard_error": math.sqrt(variance / images) if images else None,
-        "gain": gain_interval(ensemble, "error"),
-        "nll_gain": gain_interval(ensemble, "nll"),
-        "resamples": ensemble.intervals.resamples if ensemble.intervals else None,
-    }
-
-
 def gain_interval(ensemble: EnsembleMetrics, measure: str) -> GainInterval | None:
     """By how much the ensemble is better than its best member, with the interval over the test images.
 
@@ -73,20 +49,13 @@ def score_rows(metrics: MetricsRecord) -> list[ScoreRow]:
     """The table of measures: ensemble, best member, every member, uniform ensemble."""
     rows = []
     if ensemble := metrics.ensemble:
-        sizes, intervals = ensemble.parameters or (), ensemble.intervals or Intervals()
-        reaches = intervals.members or ()
+        members, intervals = ensemble.members or (), ensemble.intervals or Intervals()
+        sizes = [*(ensemble.parameters or ()), *[None] * len(members)]
+        reaches = [*(intervals.members or ()), *[None] * len(members)]
         rows = [
             ScoreRow("Ensemble", ensemble, ensemble.total_parameters, intervals.ensemble, whole=True),
             ScoreRow("Best member by each measure", ensemble.best_member, hindsight=True),
-            *(
-                ScoreRow(
-                    f"Member {index + 1}",
-                    member,
-                    sizes[index] if index < len(sizes) else None,
-                    reaches[index] if index < len(reaches) else None,
-                )
-                for index, member in enumerate(ensemble.members or ())
-            ),
+            *(ScoreRow(f"Member {i + 1}", member, sizes[i], reaches[i]) for i, member in enumerate(members)),
         ]
     if uniform := metrics.uniform:
         reach = (uniform.intervals or Intervals()).ensemble
@@ -94,16 +63,8 @@ def score_rows(metrics: MetricsRecord) -> list[ScoreRow]:
     return rows
 
 
-def lowest_values(rows: Sequence[ScoreRow]) -> dict[str, float | None]:
-    """The lowest value of each marked measure; the best member, chosen in hindsight, does not count."""
-    columns = {name: [getattr(row.measures, name) for row in rows if not row.hindsight] for name in MARKED}
-    return {name: min((v for v in values if v is not None), default=None) for name, values in columns.items()}
-
-
-def gains(ensemble: EnsembleMetrics | None) -> list[tuple[str, NetworkMetrics]]:
+def gains(ensemble: EnsembleMetrics) -> list[tuple[str, NetworkMetrics]]:
     """How far the ensemble is below its best and its mean member, measure by measure; positive is better."""
-    if ensemble is None:
-        return []
     named = (
         ("over the best member by each measure", ensemble.gain_over_best),
         ("over the mean member", ensemble.gain_over_mean),
@@ -112,18 +73,14 @@ def gains(ensemble: EnsembleMetrics | None) -> list[tuple[str, NetworkMetrics]]:
 
 
 def error_bars(rows: Sequence[ScoreRow]) -> Markup | None:
-    """A bar for the test error of the ensemble, each member and the uniform ensemble."""
-    short = {"Uniform-random ensemble": "Uniform ensemble"}
-    bars: list[tuple[str, float, bool]] = []
-    reaches: list[tuple[float, float] | None] = []
-    texts = []
+    """A bar for the test error of each of the networks; None where no error was measured."""
+    bars, reaches, texts = [], [], []
     for row in rows:
-        if row.hindsight or row.measures.error is None:
-            continue
-        name, ends = short.get(row.name, row.name), row.reach.ends("error") if row.reach else None
-        bars.append((name, row.measures.error, row.whole))
-        reaches.append(ends)
-        interval = f" ({formats.percent(ends[0])} to {formats.percent(ends[1])})" if ends else ""
-        texts.append(f"{name} {formats.percent(row.measures.error)}{interval}")
+        if row.measures.error is not None:
+            name, ends = row.name.replace("-random", ""), row.reach.ends("error") if row.reach else None
+            bars.append((name, row.measures.error, row.whole))
+            reaches.append(ends)
+            interval = f" ({formats.percent(ends[0])} to {formats.percent(ends[1])})" if ends else ""
+            texts.append(f"{name} {formats.percent(row.measures.error)}{interval}")
     axis = "test error in %, with 95 % intervals" if any(reaches) else "test error in %"
     return charts.bars(f"Test error: {', '.join(texts)}", axis, bars, reaches=reaches) if bars else None

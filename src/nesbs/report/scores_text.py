@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nesbs.records import MetricsRecord
-from nesbs.records.metrics import EnsembleMetrics, NetworkMetrics
+from nesbs.records.metrics import Calibrated, EnsembleMetrics, NetworkMetrics
 from nesbs.report import formats
-from nesbs.report.further_measures import calibration, corruptions, human, unseen
+from nesbs.report.further_measures import corruptions, unseen_scores
 from nesbs.report.scores import HELD_OUT, gain_interval, gains, measured_images
 from nesbs.report.table import Table
 
@@ -67,36 +67,37 @@ def _points(share: float | None) -> str:
 
 
 def _further(metrics: MetricsRecord) -> list[str]:
-    """A line or two for each further measure that was taken."""
-    lines = []
-    if scaled := calibration(metrics):
-        _, _, own = scaled["rows"][0]
+    """A line or two for each further measure that was taken of the ensemble."""
+    ensemble, lines = metrics.ensemble or EnsembleMetrics(), []
+    if scaling := ensemble.temperature:
+        own = scaling.ensemble or Calibrated()
         temperatures = " and ".join(formats.decimal(value, 2) for value in own.temperatures or ())
-        fitted = HELD_OUT if scaled["held_out"] else f"the other half of the {measured_images(metrics)}"
+        halves = f"the other half of the {measured_images(metrics)}"
         changes = ", ".join(
             f"{name} {formats.decimal(getattr(own.before, key, None), 4)} → "
             f"{formats.decimal(getattr(own.after, key, None), 4)}"
             for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
         )
+        fitted = HELD_OUT if scaling.fitted_on == "search_valid" else halves
         lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}")
-    if people := human(metrics):
-        _, _, own = people["rows"][0]
+    if human := ensemble.human:
+        distances = human.ensemble or {}
         lines.append(
-            f"people ({people['file']}): KL divergence {formats.decimal(own.get('kl_divergence'), 4)}, "
-            f"total variation {formats.decimal(own.get('total_variation'), 4)} (lower is nearer)"
+            f"people ({human.file}): KL divergence {formats.decimal(distances.get('kl_divergence'), 4)}, "
+            f"total variation {formats.decimal(distances.get('total_variation'), 4)} (lower is nearer)"
         )
-    if other := unseen(metrics):
-        _, _, own = other["rows"][0]
+    if unseen := ensemble.unseen:
+        detections = [(name, (unseen.ensemble or {}).get(key) or {}) for key, name in unseen_scores(metrics).items()]
         text = "; ".join(
             f"{name} {formats.decimal(cell.get('auroc'), 4)} and {formats.percent(cell.get('fpr95'))}"
-            for name, cell in zip(other["scores"], own, strict=True)
+            for name, cell in detections
         )
-        lines.append(f"unseen data {other['data']}, AUROC (higher is better) and FPR95 (lower): {text}")
+        lines.append(f"unseen data {unseen.data}, AUROC (higher is better) and FPR95 (lower): {text}")
     if corrupted := corruptions(metrics):
-        errors, _, ece = corrupted["tables"]
-        named = ", ".join(f"{row['name'].lower()} {formats.percent(row['mean'])}" for row in errors["rows"])
+        errors, ece = corrupted["tables"]["error"], corrupted["tables"]["ece"]
+        means = ", ".join(f"{name.lower()} {formats.percent(values[-1])}" for name, _, values in errors)
         lines.append(
-            f"{corrupted['count']} corruptions, mean error: {named}; "
-            f"the ensemble's ECE {formats.decimal(ece['rows'][0]['mean'], 4)}"
+            f"{len(corrupted['rows'])} corruptions, mean error: {means}; "
+            f"the ensemble's ECE {formats.decimal(ece[0][-1][-1], 4)}"
         )
     return lines

@@ -16,7 +16,6 @@ from nesbs.evaluation import paired, summarise
 from nesbs.records import RunRecords
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.report import cells, diagrams, formats
-from nesbs.report.glossary import glossary
 from nesbs.report.recipe import differing
 from nesbs.report.scores import gain_interval
 from nesbs.report.selection import chosen_cells, used_operations
@@ -48,7 +47,7 @@ def render_side_by_side(runs: Sequence[tuple[str, RunRecords]], links: Mapping[s
         "members": [(name, chosen_cells(run.space, run.chosen)) for name, run in runs],
         "legend": cells.legend(operations),
         "dead_sample": cells.dead_sample(),
-        "glossary": glossary(only=TERMS),
+        "explained": TERMS,
     }
     return rendered("side_by_side.html", values)
 
