@@ -28,7 +28,9 @@ COLUMNS = (("error", "Test error"), ("nll", "NLL"))
 def write_side_by_side(folders: Sequence[Path], page: Path) -> Path:
     """Write one page of several run folders; each is linked to its own `report.html`, relative to the page."""
     runs = [(str(folder), RunRecords.read(folder)) for folder in folders]
-    links = {str(folder): quote(_relative(folder / "report.html", page.parent)) for folder in folders}
+    here = page.parent.resolve()
+    paths = {str(folder): os.path.relpath((folder / "report.html").resolve(), here) for folder in folders}
+    links = {name: quote(Path(path).as_posix()) for name, path in paths.items()}
     files.write_text(page, render_side_by_side(runs, links))
     return page
 
@@ -82,7 +84,8 @@ def _chart(rows: Sequence[dict[str, Any]], measure: str, name: str) -> tuple[str
         if value is not None:
             ends = intervals.ensemble.ends(measure) if intervals and intervals.ensemble else None
             reach = (factor * ends[0], factor * ends[1]) if ends else None
-            shown.append((_short(row["name"]), [factor * value], reach))
+            name_or_end = row["name"] if len(row["name"]) <= 17 else "…" + row["name"][-16:]  # ends tell paths apart
+            shown.append((name_or_end, [factor * value], reach))
     if not shown:
         return None
     text = ", ".join(f"{label} {formats.decimal(value[0], places)}" for label, value, _ in shown)
@@ -115,13 +118,3 @@ def _groups(runs: Sequence[tuple[str, RunRecords]], rows: Sequence[dict[str, Any
             }
         )
     return groups
-
-
-def _short(name: str) -> str:
-    """The end of a path: what tells runs apart."""
-    return name if len(name) <= 17 else "…" + name[-16:]
-
-
-def _relative(path: Path, start: Path) -> str:
-    """A path as seen from a folder."""
-    return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()

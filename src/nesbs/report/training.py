@@ -69,8 +69,8 @@ def update_tables(record: RunRecord) -> list[dict[str, Any]]:
     return [{"choices": choices, "rows": rows} for choices, rows in groups.items()]
 
 
-def stage_rows(run: RunRecords) -> list[dict[str, Any]]:
-    """Seconds and peak memory of each stage, in the order they run; a command where a stage has not run or not ended.
+def stage_rows(run: RunRecords) -> list[tuple[str, StageRecord, str | None, str | None]]:
+    """Each stage in the order they run: (name, record, command that makes it, command that resumes it).
 
     A stage that is not asked for is left out: the search of fixed architectures, the uniform-random ensemble.
     """
@@ -79,30 +79,20 @@ def stage_rows(run: RunRecords) -> list[dict[str, Any]]:
     uniform_wanted = run.recipe is not None and run.recipe.evaluation.uniform
     for name in dict.fromkeys((*STAGES, *stages)):
         unasked = (name == "uniform" and not uniform_wanted) or (run.fixed and STAGES.get(name) == SEARCH)
-        if name not in stages and unasked:
-            continue
-        stage = record.stage(name)
-        rows.append(
-            {
-                "name": name,
-                "seconds": stage.seconds,
-                "memory": stage.peak_memory,
-                "parameters": stage.total_parameters,
-                "command": None if name in stages else STAGES[name],
-                "resume": STAGES[name] if name == unfinished else None,
-            }
-        )
+        if name in stages or not unasked:
+            command = None if name in stages else STAGES[name]
+            rows.append((name, record.stage(name), command, STAGES[name] if name == unfinished else None))
     return rows
 
 
-def stage_bars(rows: list[dict[str, Any]]) -> list[tuple[str, Markup]]:
+def stage_bars(rows: Sequence[tuple[str, StageRecord, str | None, str | None]]) -> list[tuple[str, Markup]]:
     """Time and memory of every stage that ran: (name, chart)."""
     drawn = []
     for key, name, axis, text in (
         ("seconds", "Time", "time in s", lambda value: f"{value:,.1f} s"),
-        ("memory", "Peak memory", "peak memory in MiB", lambda value: f"{value / 2**20:,.0f} MiB"),
+        ("peak_memory", "Peak memory", "peak memory in MiB", lambda value: f"{value / 2**20:,.0f} MiB"),
     ):
-        bars = [(row["name"], row[key], False) for row in rows if row[key] is not None]
+        bars = [(label, value, False) for label, stage, *_ in rows if (value := getattr(stage, key)) is not None]
         if bars:
             title = f"{name}: " + ", ".join(f"{label} {text(value)}" for label, value, _ in bars)
             drawn.append((name, charts.bars(title, axis, bars, text=text)))
