@@ -17,7 +17,7 @@ from data.layouts import (
 )
 
 from nesbs.data import load_dataset
-from nesbs.data.cifar import CLASSES_100
+from nesbs.data.published import CLASSES_100
 from nesbs.errors import NesbsError
 
 

@@ -57,7 +57,7 @@ def test_a_torchvision_that_does_not_fit_is_explained(tmp_path, monkeypatch):
     def fail(name):
         raise RuntimeError("operator torchvision::nms does not exist\nand more")
 
-    monkeypatch.setattr("nesbs.data.fetching.importlib.import_module", fail)
+    monkeypatch.setattr("nesbs.data.published.importlib.import_module", fail)
     with pytest.raises(NesbsError, match=r"cannot be imported \(operator torchvision::nms does not exist\)"):
         download("cifar10", tmp_path)
 

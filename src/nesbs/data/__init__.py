@@ -2,7 +2,7 @@
 
 from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
 from nesbs.data.describing import describe
-from nesbs.data.fetching import download
+from nesbs.data.published import download
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.sources import load_dataset
 from nesbs.data.split import Dataset, Split, stratified

@@ -23,34 +23,29 @@ def load_npz(path: Path) -> tuple[Split, Split]:
     """
     arrays = _read(path)
     if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
-        pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
+        images, test_images = (_images(arrays[name], path) for name in ("x_train", "x_test"))
+        labels, test_labels = (_labels(arrays[name], path) for name in ("y_train", "y_test"))
     elif {"x", "y"} <= arrays.keys():
-        labels = _labels(arrays["y"], path)
-        if arrays["x"].ndim == 0:
-            raise NesbsError(f"{path}: x must be images, found a single number")
-        if len(labels) != len(arrays["x"]) or len(labels) == 0:
-            raise NesbsError(f"{path}: {len(arrays['x'])} images but {len(labels)} labels")
-        rest, held_out = (part.numpy() for part in stratified(labels, TEST_FRACTION, seed=0))
-        pairs = [(arrays["x"][rest], arrays["y"][rest]), (arrays["x"][held_out], arrays["y"][held_out])]
+        images, labels = _images(arrays["x"], path), _labels(arrays["y"], path)
+        if len(labels) != len(images) or len(labels) == 0:
+            raise NesbsError(f"{path}: {len(images)} images but {len(labels)} labels")
+        rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
+        images, labels, test_images, test_labels = images[rest], labels[rest], images[held_out], labels[held_out]
     else:
         raise NesbsError(
             f"{path}: needs the arrays x_train, y_train, x_test, y_test (or x and y), "
             f"found {', '.join(arrays) or 'none'}"
         )
-    train_labels = _labels(pairs[0][1], path)
     if "classes" in arrays:
         names = tuple(str(name) for name in np.atleast_1d(arrays["classes"]))
     else:
-        present = sorted(set(train_labels.tolist()))
+        present = sorted(set(labels.tolist()))
         if present and present[0] >= 0 and present != list(range(len(present))):
             missing = next(i for i, label in enumerate(present) if label != i)
             raise NesbsError(f"{path}: no training image has label {missing}: number the classes from 0 without gaps")
         names = tuple(str(i) for i in range(len(present)))
-    train = make_split(_images(pairs[0][0], path), train_labels, names, source=f"{path}, training part")
-    test = make_split(
-        _images(pairs[1][0], path), _labels(pairs[1][1], path), names, source=f"{path}, test part", like=train
-    )
-    return train, test
+    train = make_split(images, labels, names, source=f"{path}, training part")
+    return train, make_split(test_images, test_labels, names, source=f"{path}, test part", like=train)
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
@@ -59,14 +54,12 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except ValueError as error:
-        if "allow_pickle" not in str(error):
-            raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
-        raise NesbsError(
-            f"{path} is no .npz file of numbers (it holds Python objects, or is no archive): save images as uint8 and "
-            "labels as whole numbers with np.savez"
-        ) from None
-    except (zipfile.BadZipFile, zlib.error, TypeError, EOFError, OSError, AttributeError) as error:
+    except (ValueError, zipfile.BadZipFile, zlib.error, TypeError, EOFError, OSError, AttributeError) as error:
+        if "allow_pickle" in str(error):
+            raise NesbsError(
+                f"{path} is no .npz file of numbers (it holds Python objects, or is no archive): save images as uint8 "
+                "and labels as whole numbers with np.savez"
+            ) from None
         raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
 
 

@@ -43,6 +43,10 @@ class ImageFiles:
         chosen = torch.as_tensor(index, dtype=torch.int64)
         return replace(self, files=[self.files[i] for i in chosen.tolist()], labels=self.labels[chosen])
 
+    def images(self, view: View, broken: Broken, workers: int, random_crop: bool = False) -> FileImages:
+        """Return the images, still in their files; paths are one block of bytes, which processes share uncopied."""
+        return FileImages(np.array([os.fsencode(file) for file in self.files]), view, broken, workers, random_crop)
+
 
 def load_folder(
     path: Path, settings: DataSettings, *, share: float = 1.0, colour: bool = False, mean_std: MeanStd | None = None
@@ -71,14 +75,23 @@ def load_folder(
     side = settings.size or min(LARGEST, nearest_multiple(median(short for short, _ in headers)))
     grey = not colour and all(grey for _, grey in headers)
     view = View("L" if grey else "RGB", side, settings.resize, share)
-    needed = len(headers) * view.channels * side * side
+    images = train.images(view, broken, workers, bool(settings.random_crop))
+    needed = len(headers) * images.shape[1:].numel()
     if settings.stream == "always" or (settings.stream == "auto" and needed > settings.memory_limit * 2**30):
-        both = _streamed(train, test, view, broken, workers, bool(settings.random_crop), mean_std)
-        return *both, tuple(broken.reasons.values())
-    if settings.random_crop:
-        raise NesbsError(f"{path}: data.random_crop works on streamed images: set data.stream=always")
-    first = _resident(train, view, broken, workers, mean_std=mean_std)
-    second = _resident(test, view, broken, workers, like=first)
+        if mean_std is None:
+            sample = torch.randperm(len(images), generator=generator(0, "statistics"))[:SAMPLE]
+            mean_std = channel_statistics(images[sample])
+            # What turned out to be broken is left out while that is easy.
+            train = train.at([place for place, file in enumerate(train.files) if file not in broken.reasons])
+            images = train.images(view, broken, workers, images.random_crop)
+        first = make_split(images, train.labels, train.names, source=str(train.source), mean_std=mean_std)
+        others = test.images(view, broken, workers)
+        second = make_split(others, test.labels, train.names, source=str(test.source), like=first)
+    else:
+        if settings.random_crop:
+            raise NesbsError(f"{path}: data.random_crop works on streamed images: set data.stream=always")
+        first = _resident(train, images, mean_std=mean_std)
+        second = _resident(test, test.images(view, broken, workers), like=first)
     return first, second, tuple(broken.reasons.values())
 
 
@@ -153,23 +166,22 @@ def _like(train: ImageFiles, test: ImageFiles) -> ImageFiles:
 
 def _readable(part: ImageFiles, broken: Broken, workers: int) -> tuple[ImageFiles, list[tuple[int, bool]]]:
     """The files whose header can be read, and each one's shorter side and whether it is grey."""
-
-    def headers(files: list[str]) -> list[tuple[int, bool] | str]:
-        return [_header(file) for file in files]
-
     # Many files a task: handing over a single one would cost more than reading its header.
     tasks = [part.files[start : start + 256] for start in range(0, len(part.files), 256)]
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        answers = [answer for some in pool.map(headers, tasks) for answer in some]
+        answers = [answer for some in pool.map(_headers, tasks) for answer in some]
     return _without_broken(part, answers, broken), [answer for answer in answers if not isinstance(answer, str)]
 
 
-def _header(file: str) -> tuple[int, bool] | str:
-    """The shorter side and whether the image is grey, or the reason why it cannot be read."""
-    try:
-        return read_header(file)
-    except NesbsError as error:
-        return str(error)
+def _headers(files: list[str]) -> list[tuple[int, bool] | str]:
+    """Of every image the shorter side and whether it is grey, or the reason why it cannot be read."""
+    answers: list[tuple[int, bool] | str] = []
+    for file in files:
+        try:
+            answers.append(read_header(file))
+        except NesbsError as error:
+            answers.append(str(error))
+    return answers
 
 
 def _without_broken(
@@ -188,54 +200,18 @@ def _without_broken(
     return readable
 
 
-def _resident(
-    part: ImageFiles,
-    view: View,
-    broken: Broken,
-    workers: int,
-    like: Split | None = None,
-    mean_std: MeanStd | None = None,
-) -> Split:
+def _resident(part: ImageFiles, files: FileImages, like: Split | None = None, mean_std: MeanStd | None = None) -> Split:
     """The images of a part, read into memory."""
-    files = FileImages(_encoded(part.files), view, broken)
     images = torch.empty(files.shape, dtype=torch.uint8)
     answers: list[object] = []
     place = 0
-    with ThreadPoolExecutor(max(1, workers)) as pool:
+    with ThreadPoolExecutor(max(1, files.workers)) as pool:
         numbers = np.array_split(np.arange(len(files)), -(-len(files) // 100))
         for pixels, failed in pool.map(files.read, numbers):
             good = [i for i in range(len(pixels)) if i not in failed]
             images[place : place + len(good)] = pixels[good]
             place += len(good)
             answers += [failed.get(i) for i in range(len(pixels))]
-    labels = _without_broken(part, answers, broken, every_class=like is None).labels
+    labels = _without_broken(part, answers, files.broken, every_class=like is None).labels
     source = str(part.source)
     return make_split(images[: len(labels)], labels, part.names, source=source, like=like, mean_std=mean_std)
-
-
-def _streamed(
-    train: ImageFiles,
-    test: ImageFiles,
-    view: View,
-    broken: Broken,
-    workers: int,
-    random_crop: bool,
-    mean_std: MeanStd | None,
-) -> tuple[Split, Split]:
-    """Both parts with their images left in the files."""
-    images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
-    if mean_std is None:
-        sample = torch.randperm(len(images), generator=generator(0, "statistics"))[:SAMPLE]
-        mean_std = channel_statistics(images[sample])
-        whole = [place for place, file in enumerate(train.files) if file not in broken.reasons]
-        if len(whole) < len(train.files):  # what turned out to be broken is left out while that is easy
-            train = train.at(whole)
-            images = FileImages(_encoded(train.files), view, broken, workers, random_crop)
-    first = make_split(images, train.labels, train.names, source=str(train.source), mean_std=mean_std)
-    others = FileImages(_encoded(test.files), view, broken, workers)
-    return first, make_split(others, test.labels, train.names, source=str(test.source), like=first)
-
-
-def _encoded(files: list[str]) -> np.ndarray:
-    """Paths as one block of bytes, which processes share without copying it."""
-    return np.array([os.fsencode(file) for file in files])

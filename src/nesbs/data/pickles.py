@@ -28,7 +28,7 @@ _NEEDED = (
     "EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET "
     "GLOBAL STACK_GLOBAL REDUCE BUILD"
 )
-Part = tuple[np.ndarray, np.ndarray]  # images (images, …) uint8 and labels (images,) int64
+Part = tuple[np.ndarray, np.ndarray]  # images (images, …) uint8 and labels (images,), whole numbers
 STEPS = frozenset(_NEEDED.split())
 MOST_STEPS = 2_000_000  # the largest published file, CIFAR-100's for training, has a quarter of a million
 MOST_TUPLES = 10_000  # an array has seven; hashing one nested deeper would overrun the machine's stack
@@ -174,8 +174,8 @@ class _Dtype:
 class _Array:
     """Stands for an array: its shape and type are believed only where the bytes bear them out."""
 
-    def __init__(self) -> None:
-        self._state: tuple[Any, ...] | None = None
+    def __init__(self, state: tuple[Any, ...] | None = None) -> None:
+        self._state = state
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._state = state
@@ -203,9 +203,7 @@ def _reconstruct(kind: object, shape: object, code: object) -> _Array:
 
 
 def _frombuffer(content: object, dtype: object, shape: object, order: object) -> _Array:
-    array = _Array()
-    array.__setstate__((1, shape, dtype, order, content))
-    return array
+    return _Array((1, shape, dtype, order, content))
 
 
 def _forbidden(*arguments: object) -> object:
@@ -233,6 +231,4 @@ def _text(value: object) -> str:
 
 
 def _describe(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}"
-    return f"a {type(value).__name__}"
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from nesbs.data.arrays import load_npz
-from nesbs.data.cifar import CIFAR10, CIFAR100, load_cifar
 from nesbs.data.image_folder import load_folder, load_imagenet
-from nesbs.data.imagenet16 import load_imagenet16
+from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.split import Dataset, Split, converted, stratified
 from nesbs.errors import NesbsError, did_you_mean, expect
@@ -18,7 +17,6 @@ from nesbs.settings import checked_keywords
 _FASHION = "T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
 FASHION_CLASSES = tuple(_FASHION.split(", "))
 DEFAULT = DataSettings()
-CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
 @checked_keywords
@@ -85,7 +83,7 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
         train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
         return replace(train, class_names=FASHION_CLASSES), replace(test, class_names=FASHION_CLASSES)
     if settings.name in CIFAR:
-        return load_cifar(CIFAR[settings.name], _root(settings))
+        return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
         return load_imagenet16(_root(settings))
     if path.suffix == ".npz" or path.is_file():

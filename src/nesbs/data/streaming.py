@@ -10,9 +10,8 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -99,13 +98,14 @@ class FileImages:
             if self.random_crop:
                 seeds = torch.randint(2**62, part.shape, generator=generator, device=self.device).cpu().numpy()
             requests.append((part.cpu().numpy(), seeds))
-        with _without_warnings():
+        with warnings.catch_warnings():  # about the number of processes, which the user chose, and fork: they only read
+            warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
+            warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)
             loader = DataLoader(
                 _Reader(self),
                 batch_size=None,
                 sampler=requests,
                 num_workers=self.workers,
-                collate_fn=_as_it_is,
                 pin_memory=self.device.type == "cuda",
                 prefetch_factor=AHEAD if self.workers else None,
                 generator=torch.Generator().manual_seed(0),  # not the global one: it would move with every epoch
@@ -144,16 +144,3 @@ class _Reader(Dataset[Answer]):
 
     def __getitem__(self, request: Request) -> Answer:
         return self._images.read(*request)
-
-
-def _as_it_is(answer: Any) -> Any:
-    return answer
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Silence warnings about the number of processes, which the user chose, and about fork: they only read files."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
-        warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)
-        yield
