@@ -3,8 +3,10 @@
 import pytest
 
 from nesbs.cli import main
+from nesbs.ensemble import build_member, member_training
 from nesbs.evaluation import paired, summarise
 from nesbs.runs import Progress, Run, load_recipe
+from nesbs.training import side_by_side
 
 TINY = [
     "data.train_limit=120",
@@ -42,6 +44,13 @@ def tiny(folder, seed=0, changes=(), progress=None):
 
 def compared_recipe(*changes):
     return load_recipe("toy", [*COMPARED, *changes])
+
+
+def train_member(space, architecture, split, settings, **options):
+    """One network trained from scratch, and the mean loss of every epoch."""
+    member = build_member(space, architecture, split, settings, seed=0, name=0)
+    [losses] = side_by_side([member_training(member, split, settings, seed=0, name=0, **options)])
+    return member, losses
 
 
 def without_seconds(value):

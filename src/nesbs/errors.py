@@ -30,8 +30,9 @@ def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     if isinstance(value, kind):
         return
     name = type(value).__name__
+    article = "an" if name[0].lower() in "aeiou" else "a"
     plain = value is None or isinstance(value, str | int | float | type)  # short enough to show as it is
-    raise NesbsError(f"{what}, found {repr(value) if plain else f'{_article(name)} {name}'}")
+    raise NesbsError(f"{what}, found {repr(value) if plain else f'{article} {name}'}")
 
 
 def expect_all(values: object, kind: type, what: str) -> None:
@@ -44,10 +45,6 @@ def expect_all(values: object, kind: type, what: str) -> None:
     for value in values if isinstance(values, list | tuple) else [values]:
         expect(value, kind, what)
     expect(values, (list, tuple), what)
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[0].lower() in "aeiou" else "a"
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

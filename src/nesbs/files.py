@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from nesbs.errors import NesbsError
 
 ABOUT = "about"  # the key under which a file of tensors keeps text about them
+AGAIN = "remove it and run the same command again"  # how to get a file that is whole
 PART = ".part"  # ends the name of a file that is still being written
 
 
@@ -79,18 +80,14 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise NesbsError(
-            f"{path} is not valid JSON (line {error.lineno}): remove it and run the same command again"
-        ) from None
+        raise NesbsError(f"{path} is not valid JSON (line {error.lineno}): {AGAIN}") from None
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Read the mapping in a JSON file; anything else is a `NesbsError`."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise NesbsError(
-            f"{path} must hold a mapping, found {type(value).__name__}: remove it and run the same command again"
-        )
+        raise NesbsError(f"{path} must hold a mapping, found {type(value).__name__}: {AGAIN}")
     return value
 
 
@@ -112,9 +109,7 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[s
             about = json.loads((opened.metadata() or {}).get(ABOUT, "{}"))
             return tensors, dict(about)
     except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise NesbsError(
-            f"{path} is not a whole safetensors file ({error}): remove it and run the same command again"
-        ) from None
+        raise NesbsError(f"{path} is not a whole safetensors file ({error}): {AGAIN}") from None
 
 
 def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:

@@ -39,16 +39,7 @@ class Settings(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Check `values` and build the settings, or raise one `NesbsError` with every complaint.
-
-        >>> class Oven(Settings):
-        ...     degrees: int = 180
-        >>> Oven.of({"degrees": 200}).degrees
-        200
-        >>> Oven.of({"degree": 200})
-        Traceback (most recent call last):
-        nesbs.errors.NesbsError: unknown setting degree: did you mean degrees?
-        """
+        """Check `values` and build the settings, or raise one `NesbsError` with every complaint."""
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:

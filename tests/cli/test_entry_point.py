@@ -252,7 +252,7 @@ def test_datasets_says_what_is_needed_and_what_is_there(tmp_path, capsys):
 
 def test_datasets_of_a_streamed_set_reads_a_sample(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("nesbs.data.image_folder.SAMPLE", 6)
-    monkeypatch.setattr("nesbs.data.describing.SAMPLE", 6)
+    monkeypatch.setattr("nesbs.data.sources.SAMPLE", 6)
     write_folder(tmp_path / "train", count=10)
     write_folder(tmp_path / "val", count=2)
     assert call("datasets", tmp_path, "--set", "data.stream=always", "--set", "data.workers=2") == 0

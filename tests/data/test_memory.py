@@ -15,9 +15,10 @@ CHILD = """
 import json, sys
 import torch
 from nesbs.data import load_dataset
-from nesbs.ensemble.members import MemberSettings, train_member
+from nesbs.ensemble import MemberSettings, build_member, member_training
 from nesbs.spaces import nasbench201
 from nesbs.runs.stage import peak_memory, reset_peak_memory
+from nesbs.training import side_by_side
 
 torch.set_num_threads(1)
 
@@ -29,7 +30,8 @@ architecture = space.parse("|nor_conv_1x1~0|+|skip_connect~0|skip_connect~1|+|no
 settings = MemberSettings(epochs=6, cells=1, channels=1, batch_size=100)
 
 def train(split, on_epoch=None):
-    train_member(space, architecture, split, settings, seed=0, name=0, on_epoch=on_epoch)
+    member = build_member(space, architecture, split, settings, seed=0, name=0)
+    side_by_side([member_training(member, split, settings, seed=0, name=0, on_epoch=on_epoch)])
 
 train(load_dataset(train_limit=200, test_limit=10, size=32).train)  # libraries are loaded, pools are filled
 reset_peak_memory()

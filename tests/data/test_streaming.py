@@ -8,9 +8,10 @@ import warnings
 import pytest
 import torch
 from data.layouts import write_folder
+from toys import train_member
 
 from nesbs.data import batches, load_dataset
-from nesbs.ensemble.members import MemberSettings, train_ensemble, train_member
+from nesbs.ensemble.members import MemberSettings, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import evaluate
 from nesbs.spaces import toy_edges
@@ -177,7 +178,7 @@ def test_a_resumed_epoch_is_the_one_that_was_not_interrupted(folder, tmp_path):
     settings = MemberSettings(epochs=3, cells=1, channels=2, batch_size=8)
 
     def losses(**options):
-        return train_member(toy_edges(), next(iter(toy_edges())), data.train, settings, seed=0, name=0, **options)[1]
+        return train_member(toy_edges(), next(iter(toy_edges())), data.train, settings, **options)[1]
 
     def stop(epoch):
         if epoch.number == 2:

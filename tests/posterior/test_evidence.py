@@ -63,7 +63,7 @@ def test_no_slope_is_steep_where_others_are_the_same():
 
 def test_without_a_reference_the_evidence_is_the_log_likelihood(supernet, mini):
     settings = PosteriorSettings(batch_size=30, steps=5)
-    evidence = Evidence(supernet, mini.search_valid, settings, seed=3)
+    evidence = Evidence(supernet, mini.search_valid, settings, None, seed=3)
     drawn = list(toy_edges())[-4:]
     images, labels = evidence._batch(2)
     with torch.no_grad():
@@ -77,8 +77,8 @@ def test_with_a_reference_it_is_a_share_by_likelihood_and_one_by_untrained_netwo
     settings = PosteriorSettings(batch_size=30, steps=5, reference=8, untrained=2)
     reference = everything[::3]
     ranks = ReferenceRanks(reference, known, 2.0)
-    evidence = Evidence(supernet, mini.search_valid, settings, seed=3, ranks=ranks)
-    plain = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5), seed=3)
+    evidence = Evidence(supernet, mini.search_valid, settings, ranks, seed=3)
+    plain = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5), None, seed=3)
     drawn = everything[4:9]
     likelihood = share_below(plain.of(drawn, 1), plain.of(reference, 1))
     untrained = share_below(known.scores(drawn), known.scores(reference))
@@ -94,7 +94,7 @@ def test_settings_and_ranks_go_together(supernet, mini):
     ranks = reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(reference=4), seed=0)
     for given, settings in ((ranks, PosteriorSettings()), (None, PosteriorSettings(reference=4))):
         with pytest.raises(NesbsError, match="exactly where posterior.reference is above 0"):
-            Evidence(supernet, mini.search_valid, settings, ranks=given)
+            Evidence(supernet, mini.search_valid, settings, given, seed=0)
 
 
 def test_a_small_space_is_looked_at_ahead_on_a_gpu_alone():
@@ -134,7 +134,7 @@ def test_untrained_networks_decide_where_their_weight_is_large(supernet, mini, e
 @pytest.mark.parametrize("evidence", ["auto", 50.0])
 def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini, monkeypatch, best_first, evidence):
     everything = list(toy_edges())
-    judged = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5))
+    judged = Evidence(supernet, mini.search_valid, PosteriorSettings(batch_size=30, steps=5), None, seed=0)
     order = judged.of(everything, 0).argsort()
 
     def certain(place):

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from toys import train_member
 
 from nesbs.data import load_dataset
-from nesbs.ensemble import MemberSettings, build_member, train_ensemble, train_member
+from nesbs.ensemble import MemberSettings, build_member, train_ensemble
 from nesbs.posterior import Posterior
 from nesbs.samplers import Relaxation, sample_svgd_rd
 from nesbs.spaces import darts, nasbench201, zoo
@@ -44,7 +45,7 @@ def _exact():
 
 
 def trained(space, architecture, split, **settings):
-    return train_member(space, architecture, split, MemberSettings.of(settings), seed=0, name=0)
+    return train_member(space, architecture, split, MemberSettings.of(settings))
 
 
 @pytest.mark.parametrize(("space", "architecture", "settings"), NETWORKS)
@@ -99,8 +100,8 @@ def test_a_captured_training_resumes_from_its_checkpoint(split, tmp_path):
     checkpoint = tmp_path / "state.safetensors"
     chosen = MemberSettings.of(settings)
     with pytest.raises(StopError):
-        train_member(space, architecture, split, chosen, seed=0, name=0, checkpoint=checkpoint, on_epoch=stop)
-    resumed, again = train_member(space, architecture, split, chosen, seed=0, name=0, checkpoint=checkpoint)
+        train_member(space, architecture, split, chosen, checkpoint=checkpoint, on_epoch=stop)
+    resumed, again = train_member(space, architecture, split, chosen, checkpoint=checkpoint)
     assert again == pytest.approx(losses, rel=1e-3)
     for one, two in zip(whole.parameters(), resumed.parameters(), strict=True):
         torch.testing.assert_close(one, two, atol=2e-3, rtol=1e-2)

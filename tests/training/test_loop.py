@@ -9,9 +9,10 @@ import sys
 
 import pytest
 import torch
+from toys import train_member
 
 from nesbs import files
-from nesbs.ensemble import MemberSettings, build_member, member_training, train_ensemble, train_member
+from nesbs.ensemble import MemberSettings, build_member, member_training, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.spaces import toy_edges, toy_pairs
 from nesbs.training import Objective, TrainingSettings, learning_rate, side_by_side, train
@@ -170,9 +171,7 @@ def test_low_precision_computes_in_it_and_keeps_weights_whole(noise):
     [losses] = side_by_side([member_training(member, noise.train, settings, seed=0, name=0)])
     assert set(seen) == {torch.bfloat16}
     assert all(parameter.dtype == torch.float32 for parameter in member.parameters())
-    _, exact = train_member(
-        toy_pairs(), PAIR, noise.train, settings.model_copy(update={"precision": "float32"}), seed=0, name=0
-    )
+    _, exact = train_member(toy_pairs(), PAIR, noise.train, settings.model_copy(update={"precision": "float32"}))
     assert losses == pytest.approx(exact, rel=0.05)
     assert not MemberSettings().lower_precision(torch.device("cpu"))
 
@@ -206,13 +205,13 @@ def noisy():
 
 def test_killed_in_an_epoch_and_resumed_ends_with_the_same_weights_bit_for_bit(tmp_path):
     settings = MemberSettings.of(EVERYTHING)
-    whole, losses = train_member(toy_pairs(), PAIR, noisy(), settings, seed=0, name=0)
+    whole, losses = train_member(toy_pairs(), PAIR, noisy(), settings)
     path = tmp_path / "state.safetensors"
     ended = subprocess.run([sys.executable, "-c", KILLED, os.path.dirname(__file__), str(path)], capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     _, about = files.read_tensors(path)
     assert len(json.loads(about["history"])) == 2
-    resumed, again = train_member(toy_pairs(), PAIR, noisy(), settings, seed=0, name=0, checkpoint=path)
+    resumed, again = train_member(toy_pairs(), PAIR, noisy(), settings, checkpoint=path)
     assert again == losses
     assert all(
         torch.equal(one, two)

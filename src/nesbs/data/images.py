@@ -67,10 +67,9 @@ class View:
             image = image.convert(self.mode)
             if seed is not None:
                 image = image.crop(random_box(*image.size, seed=seed))
-            elif self.resize == "crop":
-                image = image.crop(_middle(*image.size, share=self.share))
-            elif self.resize == "pad":
-                image = _padded(image)
+            elif self.resize != "stretch":
+                side = max(image.size) if self.resize == "pad" else max(1, round(min(image.size) * self.share))
+                image = image.crop(_middle(*image.size, side))  # black beyond the image's edges
             pixels = np.asarray(image.resize((self.side, self.side), Image.Resampling.BILINEAR))
             return pixels[None] if self.mode == "L" else pixels.transpose(2, 0, 1)
 
@@ -108,21 +107,13 @@ def random_box(width: int, height: int, *, seed: int) -> tuple[int, int, int, in
         if 0 < w <= width and 0 < h <= height:
             left, top = int(across * (width - w + 1)), int(down * (height - h + 1))
             return left, top, left + w, top + h
-    return _middle(width, height, share=1.0)
+    return _middle(width, height, min(width, height))
 
 
-def _middle(width: int, height: int, *, share: float) -> tuple[int, int, int, int]:
-    side = max(1, round(min(width, height) * share))
-    left, top = (width - side) // 2, (height - side) // 2
+def _middle(width: int, height: int, side: int) -> tuple[int, int, int, int]:
+    """A square of `side` pixels around the middle of an image."""
+    left, top = int((width - side) / 2), int((height - side) / 2)
     return left, top, left + side, top + side
-
-
-def _padded(image: Image.Image) -> Image.Image:
-    width, height = image.size
-    side = max(width, height)
-    square = Image.new(image.mode, (side, side))
-    square.paste(image, ((side - width) // 2, (side - height) // 2))
-    return square
 
 
 def _to_bytes(image: Image.Image) -> Image.Image:

@@ -87,7 +87,7 @@ def load_imagenet16(root: Path) -> tuple[Split, Split]:
     """Read the training and the test part; classes are called by their published numbers, "1" to "120"."""
     folder = root / "ImageNet16"
     if not folder.is_dir():
-        raise NesbsError(f"{root} has no folder ImageNet16: unpack ImageNet16 as NAS-Bench-201 gives it out (data.root)")
+        raise NesbsError(f"{root} has no folder ImageNet16: unpack it as NAS-Bench-201 gives it out (data.root)")
     names = tuple(str(number) for number in range(1, IMAGENET16_CLASSES + 1))
     files = [f"train_data_batch_{number}" for number in range(1, 11)]
     train = make_split(*_read_imagenet16(folder, files), names, source=str(folder))

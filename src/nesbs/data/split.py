@@ -140,10 +140,6 @@ class Dataset:
             )
         return parts
 
-    def check_search_split(self) -> None:
-        """Raise where there are too few training images for the search split."""
-        _ = self._search_split
-
     def to(self, device: torch.device | str) -> Dataset:
         """Return the same data set on another device."""
         return replace(self, train=self.train.to(device), test=self.test.to(device))

@@ -188,16 +188,11 @@ def search(
     candidates = _candidates(proposals)
     alone = _losses_alone(candidates, score, on_progress)
     members, loss, proposal, losses = decide(proposals, score, settings.method)
-    return Selection(
-        members,
-        loss,
-        None if proposal is None else proposal.round,
-        None if proposal is None else proposal.delta,
-        sampler.name,
-        tuple(zip(proposals, losses, strict=True)),
-        tuple(zip(candidates, alone, strict=True)),
-        tuple(delta for delta in deltas if not any(proposal.delta == delta for proposal in proposals)),
-    )
+    round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)
+    judged, estimated = tuple(zip(proposals, losses, strict=True)), tuple(zip(candidates, alone, strict=True))
+    proposed = {proposal.delta for proposal in proposals}
+    passed_over = tuple(delta for delta in deltas if delta not in proposed)
+    return Selection(members, loss, round_, delta, sampler.name, judged, estimated, passed_over)
 
 
 def _check(supernet: object, posterior: object, split: object, sampler: object, size: int, combine: Combine) -> None:

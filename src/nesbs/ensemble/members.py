@@ -95,27 +95,6 @@ def build_member(
     return member
 
 
-def train_member(
-    space: Space,
-    architecture: Architecture,
-    split: Split,
-    settings: MemberSettings,
-    *,
-    seed: int,
-    name: str | int,
-    checkpoint: Path | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
-) -> tuple[Member, list[float]]:
-    """Train one stand-alone network from scratch; return it and the mean loss of every epoch.
-
-    `name` tells members of one run apart: the same architecture under two names gets different weights,
-    order of images and augmentation.
-    """
-    member = build_member(space, architecture, split, settings, seed=seed, name=name)
-    steps = member_training(member, split, settings, seed=seed, name=name, checkpoint=checkpoint, on_epoch=on_epoch)
-    return member, side_by_side([steps])[0]
-
-
 def member_training(
     member: Member,
     split: Split,
@@ -126,16 +105,19 @@ def member_training(
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
-    """Prepare the training of one member, to be run beside others (`side_by_side`)."""
+    """Prepare the training of one member, to be run beside others (`side_by_side`).
+
+    `name` tells members of one run apart: the same architecture under two names gets different weights, order of
+    images and augmentation.
+    """
 
     def loss(batch: Batch) -> Tensor:
         logits, auxiliary = member.outputs(batch.images, drop=batch.noise)
-        value = F.cross_entropy(logits, batch.labels, label_smoothing=settings.label_smoothing)
+        smoothing = settings.label_smoothing
+        value = F.cross_entropy(logits, batch.labels, label_smoothing=smoothing)
         if auxiliary is None:
             return value
-        return value + settings.auxiliary * F.cross_entropy(
-            auxiliary, batch.labels, label_smoothing=settings.label_smoothing
-        )
+        return value + settings.auxiliary * F.cross_entropy(auxiliary, batch.labels, label_smoothing=smoothing)
 
     def drop(epoch: int, images: int, random: torch.Generator) -> Tensor:
         share = settings.dropped(epoch)
@@ -148,10 +130,11 @@ def member_training(
     for cell in member.modules():
         if isinstance(cell, ChoiceCell):
             cell.compiled = settings.compiles(split)
+    objective = Objective(loss, drop if settings.drop_path > 0 else None, record if settings.capture else None)
     return training(
         member,
         split,
-        Objective(loss, drop if settings.drop_path > 0 else None, record if settings.capture else None),
+        objective,
         settings,
         seed=seed,
         purpose=("member", name),
@@ -220,10 +203,7 @@ def train_ensemble(
     expect(space, Space, "space must be a Space such as nasbench201()")
     expect(split, Split, "split must be a Split such as data.train")
     expect_all(architectures, Architecture, "architectures must be a list of Architecture (space.parse reads one)")
-    members = [
-        build_member(space, architecture, split, settings, seed=seed, name=index)
-        for index, architecture in enumerate(architectures)
-    ]
+    members = [build_member(space, one, split, settings, seed=seed, name=i) for i, one in enumerate(architectures)]
 
     def steps(index: int) -> Training:
         told = None if on_epoch is None else (lambda epoch: on_epoch(index, epoch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,10 +42,6 @@ class Posterior:
         """Return the log-probability of every choice, (variables, choices); −inf for places that are filled up."""
         return (self.logits / self.temperature).masked_fill(~self._real, -math.inf).log_softmax(-1)
 
-    @overload
-    def log_prob(self, architecture: Architecture) -> Tensor: ...
-    @overload
-    def log_prob(self, architecture: Sequence[Architecture]) -> Tensor: ...
     def log_prob(self, architecture: Architecture | Sequence[Architecture]) -> Tensor:
         """Return log p_α(A) of one architecture (a scalar) or of several (architectures,).
 
@@ -56,9 +52,8 @@ class Posterior:
         """
         if isinstance(architecture, Architecture):
             return self.log_prob([architecture])[0]
-        expect_all(
-            architecture, Architecture, "log_prob takes an Architecture or a list of them; space.parse reads one"
-        )
+        what = "log_prob takes an Architecture or a list of them; space.parse reads one"
+        expect_all(architecture, Architecture, what)
         index = self.space.encode_all(architecture)  # −1: plays no part
         # (architectures, variables): of every variable the choice that was made
         rows = self.log_probabilities().expand(len(index), -1, -1)

@@ -28,13 +28,7 @@ class Evidence:
     """The evidence for architectures on batches of held-out images, `settings.batch_size` a step."""
 
     def __init__(
-        self,
-        supernet: Supernet,
-        split: Split,
-        settings: PosteriorSettings,
-        *,
-        seed: int = 0,
-        ranks: ReferenceRanks | None = None,
+        self, supernet: Supernet, split: Split, settings: PosteriorSettings, ranks: ReferenceRanks | None, *, seed: int
     ) -> None:
         """`ranks` holds the reference that the settings ask for (`reference_ranks`)."""
         if (ranks is None) != (settings.reference == 0):

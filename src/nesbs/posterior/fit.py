@@ -199,7 +199,7 @@ def fit_posterior(
     )
     if ranks is not None:
         ranks.score_ahead(on_untrained)
-    held_out = Evidence(supernet, split, settings, seed=seed, ranks=ranks)
+    held_out = Evidence(supernet, split, settings, ranks, seed=seed)
     surrogate = _surrogate(held_out, settings, ranks)
     fits: list[Posterior] = []
     with _frozen(supernet):

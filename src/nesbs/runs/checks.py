@@ -26,7 +26,7 @@ def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     if fixed is None:
         _check_search(recipe, data, space)
     if fixed is None or recipe.members.images == "search_train":
-        data.check_search_split()
+        _ = data.search_train  # raises where there are too few training images for the search split
     with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
         for architecture in fixed or [space.architecture([0] * len(space.variables))]:
             design_member(space, architecture, data.train, recipe.members)
