@@ -18,8 +18,7 @@ TEST_FRACTION = 0.2  # of each class, where a source has no test part of its own
 def load_npz(path: Path) -> tuple[Split, Split]:
     """Read the training and the test part of an `.npz` file of images (uint8; grey, or colour with channels last).
 
-    An array `classes` of strings names the classes; without it there are as many as the largest training
-    label says.
+    An array `classes` of strings names the classes; without it there are as many as the largest training label says.
     """
     arrays = _read(path)
     if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():

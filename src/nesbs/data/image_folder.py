@@ -98,8 +98,7 @@ def load_folder(
 def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
     """Load ImageNet: streamed, in colour, with the published mean and deviation.
 
-    For training a random part of each image is resized, for testing the middle square of 87.5 % of its
-    shorter side.
+    For training a random part of each image is resized, for testing the middle square of 87.5 % of its shorter side.
     """
     folders = [folder for folder in (root, root / "imagenet") if (folder / "train").is_dir()]
     if not folders or not (folders[0] / "val").is_dir():

@@ -63,34 +63,24 @@ def read_labelled(folder: Path, names: Sequence[str], label_key: str, width: int
         raise NesbsError(f"there is no file {missing[0]}: the copy is not whole, unpack {release} again")
     for path in paths:
         entries = read_pickle(path)
-        images, labels = _rows(entries, path, width), _integers(entries, path, label_key)
+        for key in ("data", label_key):
+            if key not in entries:
+                raise NesbsError(f"{path} has no entry {key}, found {', '.join(sorted(entries))[:200] or 'none'}")
+        images, labels = entries["data"], _integers(entries[label_key], f"{path}: {label_key}")
+        if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (width,):
+            raise NesbsError(f"{path}: data must be bytes of shape (images, {width}), found {_describe(images)}")
         if len(images) != len(labels) or len(images) == 0:
             raise NesbsError(f"{path}: {len(images)} images but {len(labels)} labels: copy it again")
         yield images, labels
 
 
-def _integers(entries: dict[str, Any], path: Path, key: str) -> np.ndarray:
+def _integers(values: object, name: str) -> np.ndarray:
     """Labels: a list of whole numbers or an array of them, as (images,) int64."""
-    values = _entry(entries, path, key)
     if isinstance(values, list) and all(type(value) is int and abs(value) < 2**31 for value in values):
         return np.array(values, dtype=np.int64)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
         return values.astype(np.int64)
-    raise NesbsError(f"{path}: {key} must be a list of whole numbers, found {_describe(values)}")
-
-
-def _rows(entries: dict[str, Any], path: Path, width: int) -> np.ndarray:
-    """Images: an array of bytes (images, `width`)."""
-    values = _entry(entries, path, "data")
-    if isinstance(values, np.ndarray) and values.dtype == np.uint8 and values.ndim == 2 and values.shape[1] == width:
-        return values
-    raise NesbsError(f"{path}: data must be bytes of shape (images, {width}), found {_describe(values)}")
-
-
-def _entry(entries: dict[str, Any], path: Path, key: str) -> Any:
-    if key in entries:
-        return entries[key]
-    raise NesbsError(f"{path} has no entry {key}, found {', '.join(sorted(entries))[:200] or 'none'}")
+    raise NesbsError(f"{name} must be a list of whole numbers, found {_describe(values)}")
 
 
 def _look_through(blob: bytes, path: Path) -> None:
@@ -129,9 +119,6 @@ class _Unpickler(pickle.Unpickler):
         if self._left < 0:
             raise ValueError("the same text over and over")
         return text.encode("latin1")
-
-    def persistent_load(self, pid: object) -> object:
-        raise _refused(self._path, "asks for an object outside itself")
 
 
 class _StandIn:

@@ -7,6 +7,7 @@ Choosing takes proposals and a score, not the stages that made them: every rival
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -16,7 +17,6 @@ from nesbs.data import Split
 from nesbs.ensemble.scoring import Score, scorer
 from nesbs.ensemble.selection import Selection
 from nesbs.ensemble.settings import EnsembleSettings, Method, SearchSettings
-from nesbs.ensemble.tuning import tune as tune_delta
 from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
 from nesbs.posterior import Posterior
@@ -126,10 +126,43 @@ def _tuned(
         return float(score([proposal.architectures for proposal in drawn]).min())
 
     low, high = settings.delta_range
-    trace = tune_delta(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
+    deltas = tune_delta(loss, trials=settings.trials, low=low, high=high, seed=rng.derive(seed, "tune") % 2**32)
     if not proposals:
         raise NesbsError("no δ that was tried gave an ensemble without duplicates: set search.duplicates=allow")
-    return proposals, [delta for delta, _ in trace]
+    return proposals, deltas
+
+
+def tune_delta(
+    loss: Callable[[float], float | None], *, trials: int, low: float, high: float, seed: int
+) -> list[float]:
+    """Minimise `loss` over [low, high] by Bayesian optimisation (paper, app. B.4); return every value tried, in order.
+
+    A Gaussian process proposes the next value to try. `loss` may answer None for a value at which there is nothing to
+    judge. Needs the `hpo` extra.
+
+    >>> tried = tune_delta(lambda x: (x - 0.3) ** 2, trials=12, low=-2, high=1, seed=0)
+    >>> min(abs(value - 0.3) for value in tried) < 0.1
+    True
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise NesbsError(
+            "search.tune=bayesian needs Optuna: install it with `pip install 'nesbs[hpo]'`, or set search.tune=grid"
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    tried: list[float] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=min(5, trials), deterministic_objective=True)
+        study = optuna.create_study(direction="minimize", sampler=sampler)
+        for _ in range(trials):
+            trial = study.ask()
+            value = trial.suggest_float("delta", low, high)
+            tried.append(value)
+            answer = loss(value)
+            study.tell(trial, answer, state=optuna.trial.TrialState.FAIL if answer is None else None)
+    return tried
 
 
 @checked_keywords

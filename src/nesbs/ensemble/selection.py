@@ -77,18 +77,12 @@ class Selection:
             return tuple(space.parse(text) for text in texts)
 
         try:
-            return cls(
-                read(value["architectures"]),
-                value["loss"],
-                value["round"],
-                value["delta"],
-                value["sampler"],
-                tuple(
-                    (Proposal(read(entry["architectures"]), entry["round"], entry["delta"]), entry["loss"])
-                    for entry in value["proposals"]
-                ),
-                tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"]),
-                tuple(value["passed_over"]),
+            chosen = (value[key] for key in ("loss", "round", "delta", "sampler"))
+            proposals = tuple(
+                (Proposal(read(entry["architectures"]), entry["round"], entry["delta"]), entry["loss"])
+                for entry in value["proposals"]
             )
+            candidates = tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"])
+            return cls(read(value["architectures"]), *chosen, proposals, candidates, tuple(value["passed_over"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise NesbsError(f"this is not a selection: {error} is missing or of the wrong kind") from None

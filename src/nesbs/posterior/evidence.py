@@ -49,10 +49,7 @@ class Evidence:
         return values if self._ranks is None else self._ranks.of(values, self._reference(step), architectures)
 
     def of_untrained(self, architectures: Sequence[Architecture], step: int) -> Tensor:
-        """Return the part of the evidence that untrained networks give, whatever the step, (architectures,).
-
-        Ours, not the paper's.
-        """
+        """Return what untrained networks add to the evidence, whatever the step, (architectures,). Ours."""
         assert self._ranks is not None
         return self._ranks.untrained(architectures)
 
