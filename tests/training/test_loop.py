@@ -181,7 +181,7 @@ import os, signal, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], os.path.dirname(sys.argv[1])]
 from test_loop import EVERYTHING, PAIR, noisy
 from nesbs.ensemble import MemberSettings, build_member, member_training
 from nesbs.spaces import toy_pairs
