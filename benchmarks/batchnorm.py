@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
         estimator.forget()
         print(f"\r{number} of {len(architectures)}", end="", flush=True)
     truth, singles = 1 - np.array(accuracies[: chosen.rows]) / 100, [(place,) for place in range(len(architectures))]
-    rankings: dict[str, Any] = {name: rank(np.array(own), truth, singles).to_json() for name, own in losses.items()}
+    rankings: dict[str, Any] = {name: asdict(rank(np.array(own), truth, singles)) for name, own in losses.items()}
     print()
     for name, found in rankings.items():
         print(f"{name:<16}{found['spearman']['value']:.3f}, the better half {found['better_half']:.3f}")

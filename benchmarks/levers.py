@@ -18,6 +18,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +303,7 @@ def measure(
         posterior = fit_posterior(supernet, data.search_valid, seed=seed, ranks=by, **how)
         posteriors[", ".join(called)] = {
             "seconds": time.perf_counter() - started + (seconds if by else 0),  # with the reference's, made before
-            **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
+            **mass(posterior.log_prob(architectures).double().numpy(), accuracies),
             "mode": str(posterior.mode()),
         }
     return {
@@ -312,7 +313,7 @@ def measure(
         "training_loss": supernet.losses[-1],
         "supernet_seconds": trained,
         "estimates": {kind: [round(value, 4) for value in values.tolist()] for kind, values in found.items()},
-        "rankings": {kind: rank(values, truth, singles).to_json() for kind, values in found.items()},
+        "rankings": {kind: asdict(rank(values, truth, singles)) for kind, values in found.items()},
         "posteriors": posteriors,
     }
 

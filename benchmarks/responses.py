@@ -63,7 +63,7 @@ def measure(
             "seconds": seconds,
             "entropy": float(posterior.entropy()),
             "errors": asdict(discrepancy(estimator, posterior, count=10 if toy else 100, seed=seed)),
-            **mass(posterior.log_prob(architectures).double().numpy(), accuracies).to_json(),
+            **mass(posterior.log_prob(architectures).double().numpy(), accuracies),
             "mode_architecture": str(posterior.mode()),
         }
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from nesbs.errors import NesbsError
-from nesbs.evaluation import CORRUPTIONS, SEVERITIES, corrupt
-from nesbs.evaluation.corruptions import usable
+from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt, usable
 
 
 def seeded(seed=0):

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from nesbs.errors import NesbsError
-from nesbs.evaluation import ensembles_of, mass, pearson, rank, spearman, spread, top_agreement, verdict
-from nesbs.evaluation.ranking import with_interval
+from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
+from nesbs.evaluation.ranking import pearson, spearman, top_agreement, with_interval
 
 RANDOM = np.random.default_rng(0)
 
@@ -168,10 +168,10 @@ def test_mass_equals_an_enumeration():
     log_probs, accuracies = RANDOM.normal(size=500) * 3, RANDOM.uniform(60, 95, size=500)
     p = np.exp(log_probs) / np.exp(log_probs).sum()
     found = mass(log_probs + 7.0, accuracies)  # need not be normalised
-    assert found.expected == pytest.approx(sum(p * accuracies))
-    assert found.effective == pytest.approx(1 / sum(p**2))
+    assert found["expected"] == pytest.approx(sum(p * accuracies))
+    assert found["effective"] == pytest.approx(1 / sum(p**2))
     ranked = sorted(range(500), key=lambda place: -accuracies[place])
-    assert found.mode_rank == ranked.index(int(np.argmax(p))) + 1
-    assert found.top1 == pytest.approx(sum(p[place] for place in ranked[:5]))
-    assert found.top10 == pytest.approx(sum(p[place] for place in ranked[:50]))
-    assert mass(np.zeros(4), np.arange(4.0)).effective == pytest.approx(4)
+    assert found["mode_rank"] == ranked.index(int(np.argmax(p))) + 1
+    assert found["top1"] == pytest.approx(sum(p[place] for place in ranked[:5]))
+    assert found["top10"] == pytest.approx(sum(p[place] for place in ranked[:50]))
+    assert mass(np.zeros(4), np.arange(4.0))["effective"] == pytest.approx(4)

@@ -13,15 +13,11 @@ from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble, train_ensemble
 from nesbs.errors import NesbsError
-from nesbs.evaluation import (
-    EvaluationSettings,
-    brought_to,
-    calibrate,
-    corrupt,
-    evaluate,
-    fit_temperature,
-    load_human,
-)
+from nesbs.evaluation import EvaluationSettings, evaluate
+from nesbs.evaluation.calibration import calibrate, fit_temperature
+from nesbs.evaluation.corruptions import corrupt
+from nesbs.evaluation.human import load_human
+from nesbs.evaluation.unseen import brought_to
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.runs.measures import MEASURES, gather, measure, missing_measures, units
 from nesbs.spaces import toy_edges
@@ -81,7 +77,7 @@ def test_a_held_out_split_is_used_where_there_is_one(ensemble, noise):
     combined = ensemble.combined(held)
     assert part["ensemble"]["temperatures"][0] == pytest.approx(fit_temperature(combined, noise.search_valid.labels))
     own = calibrate(held[1], noise.search_valid.labels, test[1], noise.test.labels)
-    assert part["members"][1]["after"]["nll"] == pytest.approx(own.after.nll)
+    assert part["members"][1]["after"]["nll"] == pytest.approx(own.after["nll"])
 
 
 def test_one_test_image_has_no_temperature(ensemble, noise):

@@ -161,7 +161,7 @@ def _over_seeds(point: Point, outcomes: Mapping[str, Sequence[PointOutcome]], us
     reference = Point(REFERENCE, point.size, point.budget, temperature)
     errors, nlls = (_values(outcomes[point.name], measure) for measure in ("error", "nll"))
     others = _values(outcomes[reference.name], "error") if reference.name in outcomes and reference != point else None
-    error, nll = (None if each is None else SummaryRecord(**summarise(each).to_json()) for each in (errors, nlls))
+    error, nll = (None if each is None else SummaryRecord(**asdict(summarise(each))) for each in (errors, nlls))
     return PointRecord(
         **asdict(point),
         seeds=tuple(outcomes[point.name]),

@@ -128,7 +128,7 @@ def _over_seeds(
 
 
 def _mean(values: Sequence[float]) -> SummaryRecord:
-    return SummaryRecord(**summarise(values).to_json())
+    return SummaryRecord(**asdict(summarise(values)))
 
 
 def _over_images(runs: Sequence[Path], name: str) -> ImagesRecord | None:

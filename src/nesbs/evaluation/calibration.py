@@ -8,8 +8,7 @@ network learned from every training image, one half of the test images for the o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import scipy  # its parts are loaded when they are first used
 import torch
@@ -22,25 +21,15 @@ COLDEST, HOTTEST = 0.01, 100.0  # where every answer is right, or worse than cha
 
 
 @dataclass(frozen=True)
-class Quality:
-    """The measures that a temperature changes (it does not change the error)."""
-
-    nll: float
-    brier: float
-    ece: float
-
-
-@dataclass(frozen=True)
 class Calibration:
-    """The temperatures that were fitted (one, or one for each half) and the measures before and after."""
+    """The temperatures that were fitted (one, or one for each half) and the measures before and after.
+
+    Measured are the NLL, the Brier score and the ECE: a temperature does not change the error.
+    """
 
     temperatures: tuple[float, ...]
-    before: Quality
-    after: Quality
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
+    before: dict[str, float]
+    after: dict[str, float]
 
 
 def scale(log_probs: Tensor, temperature: float) -> Tensor:
@@ -88,12 +77,12 @@ def calibrate(
     """Fit on held-out predictions (images, classes), measure on the test predictions (test images, classes).
 
     >>> held_out, labels = torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1])
-    >>> calibrate(held_out, labels, held_out, labels).after.ece < 1e-9
+    >>> calibrate(held_out, labels, held_out, labels).after["ece"] < 1e-9
     True
     """
     temperature = fit_temperature(held_out, held_out_labels)
     after = scale(test.double(), temperature)
-    return Calibration((temperature,), _quality(test, test_labels, bins), _quality(after, test_labels, bins))
+    return Calibration((temperature,), _measures(test, test_labels, bins), _measures(after, test_labels, bins))
 
 
 def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS, seed: int = 0) -> Calibration:
@@ -112,7 +101,7 @@ def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS, s
     first, second = halves(labels, seed=seed)
     temperatures = tuple(fit_temperature(test[half], labels[half]) for half in (first, second))
     after = scaled(test, labels, temperatures, seed=seed)
-    return Calibration(temperatures, _quality(test, labels, bins), _quality(after, labels, bins))
+    return Calibration(temperatures, _measures(test, labels, bins), _measures(after, labels, bins))
 
 
 def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float], *, seed: int = 0) -> Tensor:
@@ -143,7 +132,10 @@ def halves(labels: Tensor, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     return order[0::2], order[1::2]
 
 
-def _quality(log_probs: Tensor, labels: Tensor, bins: int) -> Quality:
+def _measures(log_probs: Tensor, labels: Tensor, bins: int) -> dict[str, float]:
     log_probs = log_probs.double().log_softmax(-1)
-    measured = metrics.nll(log_probs, labels), metrics.brier(log_probs, labels), metrics.ece(log_probs, labels, bins)
-    return Quality(*(float(value) for value in measured))
+    return {
+        "nll": float(metrics.nll(log_probs, labels)),
+        "brier": float(metrics.brier(log_probs, labels)),
+        "ece": float(metrics.ece(log_probs, labels, bins)),
+    }

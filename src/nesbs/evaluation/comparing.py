@@ -15,7 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from nesbs.errors import NesbsError
 
@@ -30,10 +32,6 @@ class Summary:
 
     mean: float
     standard_error: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -102,3 +100,32 @@ def paired(values: Sequence[float], reference: Sequence[float], *, level: float 
         return Difference(summary.mean, None, None)
     reach = float(scipy.stats.t.ppf((1 + level) / 2, len(differences) - 1)) * summary.standard_error
     return Difference(summary.mean, summary.mean - reach, summary.mean + reach)
+
+
+def intervals(log_probs: Tensor, labels: Tensor) -> dict[str, Any]:
+    """Return intervals of an ensemble's and its members' error and NLL, and of its gain over its best member.
+
+    Takes log-probabilities (1 + members, images, classes), the ensemble first. The best member is the one that is best
+    on all test images, by each measure on its own; the gain is its value less the ensemble's on the same images, so
+    that what is hard for both does not widen the interval.
+
+    >>> sure, unsure = torch.tensor([[0.9, 0.1]] * 8).log(), torch.tensor([[0.6, 0.4]] * 8).log()
+    >>> best = intervals(torch.stack([sure, unsure, unsure]), torch.zeros(8, dtype=torch.long))["best"]["nll"]
+    >>> best["member"], round(best["low"], 4), round(best["high"], 4)
+    (1, 0.4055, 0.4055)
+    """
+    label = labels.expand(log_probs.shape[:-1])[..., None]
+    of_images = {
+        "error": (log_probs.argmax(-1) != labels).double(),
+        "nll": -log_probs.double().gather(-1, label)[..., 0],
+    }
+    own: dict[str, list[Difference]] = {}
+    best: dict[str, dict[str, Any]] = {}
+    for measure, values in of_images.items():
+        member = int(values[1:].mean(-1).argmin())
+        columns = torch.cat([values, (values[1 + member] - values[0])[None]]).T.cpu().numpy()
+        *own[measure], gain = over_images(columns)
+        best[measure] = {"member": member + 1, "gain": gain.mean, "low": gain.low, "high": gain.high}
+    networks = range(len(log_probs))
+    rows = [{measure: [values[k].low, values[k].high] for measure, values in own.items()} for k in networks]
+    return {"level": LEVEL, "resamples": RESAMPLES, "ensemble": rows[0], "members": rows[1:], "best": best}

@@ -11,8 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used
@@ -143,23 +142,23 @@ class Ranking:
     agreement: Interval
     better_half: float | None  # Spearman among those that are truly better, None where they are too few
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
-
 
 def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], *, share: float = SHARE) -> Ranking:
     """Compare estimated and true losses (ensembles,) of ensembles with these members."""
     for what, values in (("estimated", estimated), ("true", true)):
         if not np.isfinite(values).all():
             raise NesbsError(f"{np.count_nonzero(~np.isfinite(values))} of the {what} performances are not numbers")
+    if len(members[0]) == 1:
+        agreement = wilson_interval(top_agreement(estimated, true, share), _top(share, len(true)))
+    else:
+        agreement = with_interval(lambda a, b: top_agreement(a, b, share), estimated, true, members, correlation=False)
     half = np.argsort(true, kind="stable")[: (len(true) + 1) // 2]
     return Ranking(
         len(members[0]),
         len(members),
         _correlation(spearman, estimated, true, members),
         _correlation(pearson, estimated, true, members),
-        _agreement(estimated, true, members, share),
+        agreement,
         spearman(estimated[half], true[half]) if len(half) >= 5 else None,
     )
 
@@ -171,12 +170,6 @@ def _correlation(
     if len(members[0]) == 1:
         return fisher_interval(measure(estimated, true), len(true), ranks=measure is spearman)
     return with_interval(measure, estimated, true, members)
-
-
-def _agreement(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], share: float) -> Interval:
-    if len(members[0]) == 1:
-        return wilson_interval(top_agreement(estimated, true, share), _top(share, len(true)))
-    return with_interval(lambda a, b: top_agreement(a, b, share), estimated, true, members, correlation=False)
 
 
 def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MOST) -> list[tuple[int, ...]]:

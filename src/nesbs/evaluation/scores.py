@@ -21,18 +21,13 @@ DEFAULT = EvaluationSettings()
 
 @dataclass(frozen=True)
 class MemberScores:
-    """One network's measures, lower is better for all; errors are shares (0 to 1)."""
+    """One network's measures, lower is better for all, errors as shares (0 to 1); or how far one is below another."""
 
     error: float
     nll: float
     brier: float
     ece: float
     top5_error: float
-
-
-@dataclass(frozen=True)
-class Gain(MemberScores):
-    """How far the ensemble is below another network, measure by measure: positive where the ensemble is better."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +47,15 @@ class Scores(MemberScores):
     @property
     def mean_member(self) -> MemberScores:
         """The mean over the members, measure by measure."""
-        return MemberScores(**{name: fmean(self._of_members(name)) for name in MEASURES})
+        return MemberScores(**{name: fmean(getattr(member, name) for member in self.members) for name in MEASURES})
 
     @property
-    def gain_over_best(self) -> Gain:
+    def gain_over_best(self) -> MemberScores:
         """By how much the ensemble is better than its best member by each measure."""
         return self._gain(self.best_member)
 
     @property
-    def gain_over_mean(self) -> Gain:
+    def gain_over_mean(self) -> MemberScores:
         """By how much the ensemble is better than its members are on average."""
         return self._gain(self.mean_member)
 
@@ -69,11 +64,8 @@ class Scores(MemberScores):
         gains = {"gain_over_best": asdict(self.gain_over_best), "gain_over_mean": asdict(self.gain_over_mean)}
         return {**asdict(self), **gains}
 
-    def _of_members(self, name: str) -> list[float]:
-        return [getattr(member, name) for member in self.members]
-
-    def _gain(self, other: MemberScores) -> Gain:
-        return Gain(**{name: getattr(other, name) - getattr(self, name) for name in MEASURES})
+    def _gain(self, other: MemberScores) -> MemberScores:
+        return MemberScores(**{name: getattr(other, name) - getattr(self, name) for name in MEASURES})
 
 
 MEASURES = tuple(field.name for field in fields(MemberScores))

@@ -7,7 +7,7 @@ them. Each can be made later and on its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,13 @@ from nesbs import metrics, rng
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
-from nesbs.evaluation import (
-    EvaluationSettings,
-    agreement,
-    brought_to,
-    calibrate,
-    corrupt,
-    cross_calibrate,
-    detection,
-    load_human,
-    score_logits,
-)
-from nesbs.evaluation import intervals as bootstrap_intervals
-from nesbs.evaluation.calibration import scaled
-from nesbs.evaluation.corruptions import usable
-from nesbs.evaluation.human import about_people
+from nesbs.evaluation import EvaluationSettings, score_logits
+from nesbs.evaluation.calibration import calibrate, cross_calibrate, scaled
+from nesbs.evaluation.comparing import intervals
+from nesbs.evaluation.corruptions import corrupt, usable
+from nesbs.evaluation.human import about_people, agreement, load_human
 from nesbs.evaluation.scores import predictions
-from nesbs.evaluation.unseen import certainties
+from nesbs.evaluation.unseen import brought_to, certainties, detection
 from nesbs.records.base import Record
 from nesbs.records.metrics import (
     Corruptions,
@@ -153,7 +143,7 @@ def _temperature(ensemble: Ensemble, material: Material, test: Tensor, on_unit: 
     return Temperature(
         fitted_on="test halves" if held_out is None else "search_valid",
         images=len(labels if held_out is None else held_out),
-        **_shared([row.to_json() for row in rows]),
+        **_shared([asdict(row) for row in rows]),
         reliability={"before": reliability(test[0], labels, bins), "after": reliability(after, labels, bins)},
     )
 
@@ -173,7 +163,7 @@ def reliability(log_probs: Tensor, labels: Tensor, bins: int) -> ReliabilityBins
 
 
 def _intervals(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Intervals:
-    return Intervals(**bootstrap_intervals(test, material.split.labels))
+    return Intervals(**intervals(test, material.split.labels))
 
 
 def _human(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Human:

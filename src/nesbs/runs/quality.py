@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> Q
             guess["evidence"] = np.array([alone["evidence"][list(group)].mean() for group in groups])
         for kind in guess:
             ranking = rank(guess[kind], truth.get(kind, truth["loss"]), groups, share=settings.share)
-            rankings.setdefault(kind, []).append(ranking.to_json())
+            rankings.setdefault(kind, []).append(asdict(ranking))
         points[str(size)] = list(zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True))
     own = _performances(true, labels, noise=noise)
     return QualityAnswer(
@@ -180,10 +181,10 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> Qual
     return QualityAnswer(
         truth=Truth(kind="table", file=Path(str(settings.table)).name, column=settings.column),
         share=settings.share,
-        rankings={kind: [rank(alone[kind], errors, singles, share=settings.share).to_json()] for kind in alone},
+        rankings={kind: [asdict(rank(alone[kind], errors, singles, share=settings.share))] for kind in alone},
         points={"1": list(zip(alone["loss"].tolist(), errors.tolist(), strict=True))},
         architectures=_listed(architectures, alone, None, errors),
-        mass=mass(log_p, np.array(accuracies)).to_json(),
+        mass=mass(log_p, np.array(accuracies)),
         verdict=_verdict(alone, errors, settings, run.data.test.classes),
     )
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nesbs.evaluation import intervals
+from nesbs.evaluation.comparing import intervals
 
 
 def test_the_gain_is_paired_over_images():
