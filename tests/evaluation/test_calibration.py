@@ -85,9 +85,9 @@ def test_calibrate_fits_on_the_held_out_images_only():
     assert calibration.temperatures == (temperature,)
     for measured, log_probs in ((calibration.before, 5 * test), (calibration.after, 5 * test / temperature)):
         log_probs = log_probs.log_softmax(-1)
-        assert measured.nll == pytest.approx(float(metrics.nll(log_probs, labels)))
-        assert measured.brier == pytest.approx(float(metrics.brier(log_probs, labels)))
-        assert measured.ece == pytest.approx(float(metrics.ece(log_probs, labels)))
+        assert measured["nll"] == pytest.approx(float(metrics.nll(log_probs, labels)))
+        assert measured["brier"] == pytest.approx(float(metrics.brier(log_probs, labels)))
+        assert measured["ece"] == pytest.approx(float(metrics.ece(log_probs, labels)))
     assert calibration.after["nll"] < calibration.before["nll"]
 
 

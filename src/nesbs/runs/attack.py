@@ -7,8 +7,9 @@ record is put together from them.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, TypeVar
@@ -16,25 +17,10 @@ from typing import Any, TypeVar
 import torch
 
 from nesbs import rng
-from nesbs.attacks import (
-    PAPER,
-    Album,
-    AttackSettings,
-    AutoAttack,
-    CarliniWagner,
-    Clean,
-    Defence,
-    Fgsm,
-    Noise,
-    Pgd,
-    Round,
-    attack_round,
-    autoattack_library,
-    clean_accuracy,
-    sanity_attacks,
-    sanity_checks,
-    sources,
-)
+from nesbs.attacks import Album, AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, autoattack_library
+from nesbs.attacks.defence import Clean, Defence, Round, attack_round, clean_accuracy, sources
+from nesbs.attacks.sanity import sanity_attacks, sanity_checks
+from nesbs.attacks.settings import PAPER, AttackSettings
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
@@ -54,9 +40,8 @@ def attack_settings(attacks: str | None, images: int | None, changes: Sequence[s
     >>> attack_settings("pgd,fgsm", 100, ["pgd.steps=20"]).attacks
     ('fgsm', 'pgd')
     """
-    values: dict[str, Any] = {
-        name: value for name, value in (("attacks", attacks), ("images", images)) if value is not None
-    }
+    options = {"attacks": attacks, "images": images}
+    values: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     apply_changes(values, changes, AttackSettings)
     return AttackSettings.of(values)
 
@@ -64,24 +49,16 @@ def attack_settings(attacks: str | None, images: int | None, changes: Sequence[s
 def measure_robustness(run: Run, chosen: AttackSettings) -> AttacksRecord:
     """Attack a run's ensemble, and the uniform-random one where there is one; write and return `attacks.json`."""
     names, skipped = _available(chosen.attacks)
-    split = _attacked_images(run, chosen)
-    ensembles = {"ensemble": run.ensemble()}
-    if run.recipe.evaluation.uniform:
-        ensembles["uniform"] = run.uniform()
-    works = [_Work(run, name, ensemble, split, names, chosen) for name, ensemble in ensembles.items()]
+    works = [_Work(run, name, ensemble, names, chosen) for name, ensemble in run.ensembles().items()]
     with run.stage("attack", sum(work.total for work in works)) as stage:
-        entries = {}
-        done = 0
-        for work in works:
-            entries[work.name] = work.measured(stage, done)
-            done += work.total
+        numbers = itertools.count(1)
         record = AttacksRecord(
             data=run.data.name,
             measured_on=run.recipe.evaluation.images,
             seed=run.recipe.seed,
             settings={name: chosen.attack(name).model_dump(mode="json") for name in names},
             skipped=skipped,
-            **entries,
+            **{work.name: work.measured(stage, numbers) for work in works},
         )
         return _merged(AttacksRecord.find(run.folder), record).write(run.folder / AttacksRecord.FILE)
 
@@ -92,13 +69,9 @@ def attack_ensemble(run: Run, name: str, ensemble: Ensemble, chosen: AttackSetti
     Every network attacked is kept in `attacks/` like those of the run's own ensemble.
     """
     names, skipped = _available(chosen.attacks)
-    work = _Work(run, name, ensemble, _attacked_images(run, chosen), names, chosen)
+    work = _Work(run, name, ensemble, names, chosen)
     with run.stage(f"attack {name}", work.total) as stage:
-        return work.measured(stage, 0).replace(skipped=skipped)
-
-
-def _attacked_images(run: Run, chosen: AttackSettings) -> Split:
-    return drawn(run.measured_images, chosen.images, seed=run.recipe.seed)
+        return work.measured(stage, itertools.count(1)).replace(skipped=skipped)
 
 
 def _merged(earlier: AttacksRecord | None, new: AttacksRecord) -> AttacksRecord:
@@ -133,10 +106,9 @@ def drawn(split: Split, images: int | None, *, seed: int) -> Split:
 
 def _available(names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """The attacks that can be made here, and why the others cannot."""
-    if "autoattack" not in names:
-        return list(names), {}
     try:
-        autoattack_library()
+        if "autoattack" in names:
+            autoattack_library()
     except NesbsError as error:
         if len(names) == 1:
             raise
@@ -144,16 +116,25 @@ def _available(names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     return list(names), {}
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Work:
-    """One ensemble of a run under all attacks."""
+    """One ensemble of a run under all attacks, each network's answer a unit of the work."""
 
     run: Run
     name: str
     ensemble: Ensemble
-    split: Split
     attacks: list[str]
     settings: AttackSettings
+
+    def __post_init__(self) -> None:
+        settings, seed = self.settings, self.run.recipe.seed
+        self.split = drawn(self.run.measured_images, settings.images, seed=seed)
+        self.closer = drawn(self.split, settings.closer, seed=seed)
+        self.curves: list[Fgsm | Pgd] = [
+            *(settings.fgsm.model_copy(update={"epsilon": epsilon}) for epsilon in settings.epsilons),
+            *(settings.pgd.at(epsilon) for epsilon in settings.epsilons),
+        ]
+        self.checks = sanity_attacks(settings.pgd) if settings.epsilons else {}
 
     @property
     def total(self) -> int:
@@ -165,114 +146,78 @@ class _Work:
         everybody = sources(self.ensemble)
         for name in self.attacks:
             yield from ((self.settings.attack(name), source, self.split) for source in everybody)
-        closer = self._closer()
-        for attack in self._curves():
-            yield from ((attack, source, closer) for source in everybody)
-        for check in self._checks().values():
-            yield from ((check, source, closer) for source in everybody[:-1])
+        for attack in self.curves:
+            yield from ((attack, source, self.closer) for source in everybody)
+        for check in self.checks.values():
+            yield from ((check, source, self.closer) for source in everybody[:-1])
 
-    def _closer(self) -> Split:
-        return drawn(self.split, self.settings.closer, seed=self.run.recipe.seed)
-
-    def _curves(self) -> list[Fgsm | Pgd]:
-        sizes = self.settings.epsilons
-        return [
-            *(self.settings.fgsm.model_copy(update={"epsilon": epsilon}) for epsilon in sizes),
-            *(self.settings.pgd.at(epsilon) for epsilon in sizes),
-        ]
-
-    def _checks(self) -> dict[str, Fgsm | Pgd | Noise]:
-        return sanity_attacks(self.settings.pgd) if self.settings.epsilons else {}
-
-    def measured(self, stage: Stage, done: int) -> EnsembleAttacks:
-        """The ensemble's part of the record; `done` units of the stage were finished before."""
-        units: dict[str, AttackUnit] = {}
-        for number, (attack, source, split) in enumerate(self._units(), start=1):
-            key = self._key(attack, source, split)
-            path = self.run.folder / "attacks" / f"{key}.json"
-            if key not in units:
-                if not path.is_file():
-                    self._attacked(attack, source, split).write(path)
-                    stage.write()
-                units[key] = AttackUnit.read(path)
+    def measured(self, stage: Stage, numbers: Iterator[int]) -> EnsembleAttacks:
+        """The ensemble's part of the record; `numbers` count the units of the stage."""
+        for attack, source, split in self._units():
+            self._unit(attack, source, split)
+            stage.write()
             who = "the ensemble" if source is None else f"member {source + 1}"
-            stage.advance(done + number, f"{attack.name}, {who}")
-
-        def round_of(attack: AnyAttack, source: int | None, split: Split) -> Round:
-            value = (units[self._key(attack, source, split)].round or Record()).model_dump()
-            return Round(**value)
-
-        def defence(attack: AnyAttack, split: Split, clean: Clean) -> Defence:
-            rounds = [round_of(attack, source, split) for source in sources(self.ensemble)]
-            return Defence(attack.name, len(split), clean, tuple(rounds[:-1]), rounds[-1])
-
+            stage.advance(next(numbers), f"{attack.name}, {who}")
         clean = clean_accuracy(self.ensemble, self.split, batch_size=self.settings.batch_size)
-        attacks = {name: defence(self.settings.attack(name), self.split, clean) for name in self.attacks}
+        attacks = {name: self._defence(self.settings.attack(name), self.split, clean) for name in self.attacks}
         return EnsembleAttacks(
             architectures=[str(architecture) for architecture in self.ensemble.architectures],
             clean=asdict(clean),
             attacks={name: result.to_json() for name, result in attacks.items()},
             meaning=next(iter(attacks.values())).meaning,
-            closer=self._closer_look(defence, round_of) if self.settings.epsilons else None,
-            pictures={
-                name: units[self._key(self.settings.attack(name), 0, self.split)].pictures for name in self.attacks
-            },
+            closer=self._closer_look() if self.settings.epsilons else None,
+            pictures={name: self._unit(self.settings.attack(name), 0, self.split).pictures for name in self.attacks},
         )
 
-    def _closer_look(
-        self,
-        defence: Callable[[AnyAttack, Split, Clean], Defence],
-        round_of: Callable[[AnyAttack, int | None, Split], Round],
-    ) -> CloserLook:
+    def _closer_look(self) -> CloserLook:
         """Fewer images looked at more closely: curves over ε, and the sanity checks."""
-        split = self._closer()
-        clean = clean_accuracy(self.ensemble, split, batch_size=self.settings.batch_size)
+        clean = clean_accuracy(self.ensemble, self.closer, batch_size=self.settings.batch_size)
         curves: dict[str, dict[str, list[float]]] = {}
-        for attack in self._curves():
-            result = defence(attack, split, clean)
+        for attack in self.curves:
+            result = self._defence(attack, self.closer, clean)
             curve = curves.setdefault(attack.name, {"attack": [], "defence": [], "adaptive": []})
             curve["attack"].append(result.attack)
             curve["defence"].append(result.defence)
             curve["adaptive"].append(result.adaptive.attack)
         members = range(len(self.ensemble.members))
         accuracies = {
-            name: fmean(round_of(check, source, split).attack for source in members)
-            for name, check in self._checks().items()
+            name: fmean(self._round(check, source, self.closer).attack for source in members)
+            for name, check in self.checks.items()
         }
         return CloserLook(
-            images=len(split),
+            images=len(self.closer),
             clean=asdict(clean),
             epsilons=self.settings.epsilons,
             curves=curves,
             sanity=[check.to_json() for check in sanity_checks(fmean(clean.members), accuracies)],
         )
 
-    def _attacked(self, attack: AnyAttack, source: int | None, split: Split) -> AttackUnit:
-        """One network attacked by one attack: its round, and pictures of the first member's."""
-        album = Album(self.settings.pictures if source == 0 and split is self.split else 0, split.class_names)
-        result = attack_round(
-            self.ensemble,
-            attack,
-            split,
-            source,
-            seed=self.run.recipe.seed,
-            batch_size=self.settings.batch_size,
-            on_batch=album.add,
-        )
-        return AttackUnit(unit=self._unit(attack, source, split), round=asdict(result), pictures=album.pictures)
+    def _defence(self, attack: AnyAttack, split: Split, clean: Clean) -> Defence:
+        *rounds, adaptive = (self._round(attack, source, split) for source in sources(self.ensemble))
+        return Defence(attack.name, len(split), clean, tuple(rounds), adaptive)
 
-    def _unit(self, attack: AnyAttack, source: int | None, split: Split) -> dict[str, Any]:
-        """What a unit's answer depends on, beside the run's weights."""
-        return {
+    def _round(self, attack: AnyAttack, source: int | None, split: Split) -> Round:
+        return Round(**(self._unit(attack, source, split).round or Record()).model_dump())
+
+    def _unit(self, attack: AnyAttack, source: int | None, split: Split) -> AttackUnit:
+        """One network attacked by one attack, read where it was done: its round, and pictures of the first member's."""
+        pictures = self.settings.pictures if source == 0 and split is self.split else 0
+        unit = {  # what the answer depends on, beside the run's weights
             "ensemble": self.name,
             "attack": attack.name,
             "settings": attack.model_dump(mode="json"),
             "source": source,
             "images": [len(self.split), len(split)],
             "batch_size": self.settings.batch_size,
-            "pictures": self.settings.pictures if source == 0 and split is self.split else 0,
+            "pictures": pictures,
         }
-
-    def _key(self, attack: AnyAttack, source: int | None, split: Split) -> str:
-        text = json.dumps(self._unit(attack, source, split), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        key = hashlib.sha256(json.dumps(unit, sort_keys=True).encode()).hexdigest()[:16]
+        path = self.run.folder / "attacks" / f"{key}.json"
+        if not path.is_file():
+            album = Album(pictures, split.class_names)
+            seed, batch_size = self.run.recipe.seed, self.settings.batch_size
+            result = attack_round(
+                self.ensemble, attack, split, source, seed=seed, batch_size=batch_size, on_batch=album.add
+            )
+            AttackUnit(unit=unit, round=asdict(result), pictures=album.pictures).write(path)
+        return AttackUnit.read(path)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from torch import Tensor
-
 from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
@@ -77,8 +75,10 @@ def read_selection(path: Path, space: Space) -> Selection:
         raise NesbsError(f"{path}: {error}: remove it, and the same command chooses again") from None
 
 
-def read_metrics(path: Path) -> MetricsRecord:
-    """What was measured (`metrics.json`)."""
+def read_metrics(path: Path) -> MetricsRecord | None:
+    """What was measured (`metrics.json`), None where nothing was."""
+    if not path.is_file():
+        return None
     record = MetricsRecord.read(path)
     if record.data is None or record.test_images is None:
         raise NesbsError(f"{path} is not what `nesbs evaluate` writes: remove it, and the same command measures again")
@@ -87,9 +87,7 @@ def read_metrics(path: Path) -> MetricsRecord:
 
 def with_others(path: Path, before: MetricsRecord, now: MetricsRecord) -> MetricsRecord:
     """The measures `now`, beside what another process has written since they were read as `before`."""
-    if not path.is_file():
-        return now
-    latest, merged = read_metrics(path), {}
+    latest, merged = read_metrics(path) or MetricsRecord(), {}
     for name in ("ensemble", "uniform"):
         old, new, theirs = ((getattr(record, name) or Record()).to_json() for record in (before, now, latest))
         if theirs:
@@ -103,6 +101,7 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
 
     One image more or less in a folder splits it anew: what members have learned from would become test images.
     """
+    labels = b"".join(split.labels.cpu().numpy().tobytes() for split in (data.train, data.test))
     now = DataRecord(
         name=data.name,
         train_images=len(data.train),
@@ -113,26 +112,14 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
         channels=data.train.channels,
         left_out=data.broken,
         classes=data.train.class_names,
-        labels=_digest(data.train.labels, data.test.labels),
+        labels=hashlib.sha256(labels).hexdigest()[:16],
     )
     for key in ("classes", "train_images", "test_images", "labels"):
-        then, here = getattr(before, key, None), getattr(now, key)
+        then, here = (record.to_json().get(key) for record in (before or DataRecord(), now))
         if then is not None and then != here:
-            what = ", though not in number" if key == "labels" else f": {key} {_listed(then)} then, {_listed(here)} now"
+            what = ", though not in number" if key == "labels" else f": {key} {then} then, {here} now"
             raise NesbsError(
                 f"{folder}: the images of {data.name} have changed since the run began{what}; put them back, or begin "
                 "again in another folder"
             )
     return now
-
-
-def _listed(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _digest(*labels: Tensor) -> str:
-    """A short name for labels in their order."""
-    digest = hashlib.sha256()
-    for some in labels:
-        digest.update(some.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]

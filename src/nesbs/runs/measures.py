@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.data import Dataset, Split, load_dataset
@@ -65,13 +66,11 @@ def gather(data: Dataset, settings: EvaluationSettings, held_out: Split | None =
         raise NesbsError(
             f"evaluation.corruptions: {', '.join(names)} needs colour images, those of {data.name} are grey"
         )
-    unseen = None
-    if settings.unseen is not None:
-        try:
-            unseen = load_dataset(settings.unseen, root=settings.unseen_root)
-        except NesbsError as error:
-            message = str(error).replace("data.root", "evaluation.unseen_root (--unseen-root)")
-            raise NesbsError(f"evaluation.unseen: {message}") from None
+    try:
+        unseen = None if settings.unseen is None else load_dataset(settings.unseen, root=settings.unseen_root)
+    except NesbsError as error:
+        message = str(error).replace("data.root", "evaluation.unseen_root (--unseen-root)")
+        raise NesbsError(f"evaluation.unseen: {message}") from None
     return Material(split, settings, held_out, human, unseen)
 
 
@@ -132,9 +131,8 @@ def _temperature(ensemble: Ensemble, material: Material, test: Tensor, on_unit: 
     labels, bins, held_out = material.split.labels, material.settings.bins, material.held_out
     if held_out is not None:
         predicted = _networks(*predictions(ensemble, held_out, batch_size=material.settings.batch_size))
-        rows = [
-            calibrate(held, held_out.labels, own, labels, bins=bins) for held, own in zip(predicted, test, strict=True)
-        ]
+        pairs = zip(predicted, test, strict=True)
+        rows = [calibrate(held, held_out.labels, own, labels, bins=bins) for held, own in pairs]
     elif len(labels) < 2:
         return None  # nothing to fit on that is not what is measured
     else:
@@ -192,12 +190,7 @@ def _corruptions(ensemble: Ensemble, material: Material, test: Tensor, on_unit: 
     for name in names:
         for severity in settings.severities:
             random = rng.generator(0, "corruption", name, device=split.device)
-
-            def change(
-                images: Tensor, name: str = name, severity: int = severity, random: Generator = random
-            ) -> Tensor:
-                return corrupt(images, name, severity, generator=random)
-
+            change = partial(corrupt, name=name, severity=severity, generator=random)
             predicted = _networks(*predictions(ensemble, split, batch_size=settings.batch_size, change=change))
             measured = {
                 "error": metrics.error(predicted, split.labels),
@@ -214,10 +207,8 @@ def _corruptions(ensemble: Ensemble, material: Material, test: Tensor, on_unit: 
 
 def _means(rows: list[dict[str, list[float]]]) -> dict[str, Any]:
     """Means over corruptions, for each severity and over all of them."""
-    by_severity = {
-        name: [sum(values) / len(values) for values in zip(*(row[name] for row in rows), strict=True)]
-        for name in rows[0]
-    }
+    columns = {name: zip(*(row[name] for row in rows), strict=True) for name in rows[0]}
+    by_severity = {name: [sum(values) / len(values) for values in column] for name, column in columns.items()}
     return {"by_severity": by_severity, "mean": {name: sum(v) / len(v) for name, v in by_severity.items()}}
 
 

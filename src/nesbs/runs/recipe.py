@@ -15,6 +15,9 @@ from nesbs.errors import NesbsError, did_you_mean
 from nesbs.records.recipe import Recipe, flatten, parse_yaml
 from nesbs.settings import Settings, keys
 
+# Names and paths, taken as written and not as YAML reads them: a folder may be called 2024-01-15.
+AS_WRITTEN = ("data.name", "data.root", "evaluation.human", "evaluation.unseen", "evaluation.unseen_root")
+
 
 def recipe_names() -> list[str]:
     """The recipes inside the package.
@@ -66,7 +69,21 @@ def apply_changes(values: dict[str, Any], changes: Iterable[str], settings: type
         key, equals, text = change.partition("=")
         if not equals:
             raise NesbsError(f"--set takes section.name=value, found {change!r}")
-        _put(values, key.strip(), _value(key.strip(), text, change), keys(settings or Recipe))
+        key, settable = key.strip(), keys(settings or Recipe)
+        if key in AS_WRITTEN:
+            value = None if text in ("", "null") else text
+        else:
+            try:
+                value = yaml.safe_load(text)
+            except (yaml.YAMLError, ValueError):
+                raise NesbsError(f"--set {change}: the value is not valid YAML") from None
+        if key not in settable:
+            raise NesbsError(f"unknown setting {key}: {did_you_mean(key, settable)}")
+        *section, name = key.split(".", 1)
+        inner = values.setdefault(section[0], {}) if section else values
+        if not isinstance(inner, dict):
+            raise NesbsError(f"section {section[0]} must hold settings, found {inner!r}")
+        inner[name] = value
 
 
 def training_recipe(
@@ -127,26 +144,3 @@ def described_keys() -> list[tuple[str, str, str]]:
         text = yaml.safe_dump(default, default_flow_style=True, width=1000).removesuffix("...\n").strip()
         described.append((key, text, model.model_fields[name].description or ""))
     return described
-
-
-def _value(key: str, text: str, change: str) -> Any:
-    """The value as YAML reads it; names and paths are taken as written (a folder may be called 2024-01-15)."""
-    if key in ("data.name", "data.root", "evaluation.human", "evaluation.unseen", "evaluation.unseen_root"):
-        return None if text in ("", "null") else text
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
-        raise NesbsError(f"--set {change}: the value is not valid YAML") from None
-
-
-def _put(values: dict[str, Any], key: str, value: Any, settable: Sequence[str]) -> None:
-    if key not in settable:
-        raise NesbsError(f"unknown setting {key}: {did_you_mean(key, settable)}")
-    section, dot, name = key.partition(".")
-    if not dot:
-        values[section] = value
-        return
-    inner = values.setdefault(section, {})
-    if not isinstance(inner, dict):
-        raise NesbsError(f"section {section} must hold settings, found {inner!r}")
-    inner[name] = value

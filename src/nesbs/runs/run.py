@@ -32,7 +32,6 @@ from nesbs.records.folder import check_begun
 from nesbs.records.recipe import RECIPE
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
-from nesbs.runs.folder import about_data, read_metrics, read_selection, with_others
 from nesbs.runs.measures import gather, measure, missing_measures, units
 from nesbs.runs.members import trained_members
 from nesbs.runs.predictions import show, to_show
@@ -57,8 +56,7 @@ class Run:
         recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
         folders.check_run(folder)
-        begun = folders.begun(folder)
-        if begun:
+        if folders.begun(folder):
             run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
         else:
             if recipe.threads is None:
@@ -97,7 +95,7 @@ class Run:
             device=device_name(self.device),
             threads=torch.get_num_threads(),
             seed=self.recipe.seed,
-            data=about_data(self.data, earlier.data, self.folder),
+            data=folders.about_data(self.data, earlier.data, self.folder),
             stages=earlier.stages or {},
         ).write(self.folder / RunRecord.FILE)
         return self
@@ -196,7 +194,7 @@ class Run:
         """Stage 3 (lines 4 to 8)."""
         path = self.folder / "selection.json"
         if path.is_file():
-            return read_selection(path, self.space)
+            return folders.read_selection(path, self.space)
         fixed = self.recipe.ensemble.fixed(self.space)
         if fixed is not None:
             files.write_json(path, Selection.fixed(fixed).to_json())
@@ -225,14 +223,15 @@ class Run:
     def uniform(self) -> Ensemble:
         """Beside it: as many architectures drawn uniformly, trained the same way."""
         random = rng.generator(self.recipe.seed, "uniform ensemble")
-        [proposal] = Uniform().propose(
-            Posterior(self.space),
-            size=self.recipe.ensemble.size,
-            rounds=1,
-            duplicates=self.recipe.search.duplicates,
-            generator=random,
-        )
+        size, duplicates = self.recipe.ensemble.size, self.recipe.search.duplicates
+        prior = Posterior(self.space)
+        [proposal] = Uniform().propose(prior, size=size, rounds=1, duplicates=duplicates, generator=random)
         return self._trained("uniform", proposal.architectures)
+
+    def ensembles(self) -> dict[str, Ensemble]:
+        """Both by name, the uniform-random one where the recipe asks for it."""
+        uniform = {"uniform": self.uniform()} if self.recipe.evaluation.uniform else {}
+        return {"ensemble": self.ensemble(), **uniform}
 
     def scores(self, **asked: object) -> MetricsRecord:
         """Stage 5: the measures on the test images (`metrics.json`), and predictions to look at (`predictions.json`).
@@ -241,20 +240,17 @@ class Run:
         """
         path = self.folder / MetricsRecord.FILE
         settings = EvaluationSettings.of({**self.recipe.evaluation.model_dump(), **asked})
-        if path.is_file():
-            before = read_metrics(path)
-        else:
-            images = len(settings.measured(self.data))
-            before = MetricsRecord(data=self.data.name, measured_on=settings.images, test_images=images, uniform=None)
+        images = len(settings.measured(self.data))
+        before = folders.read_metrics(path) or MetricsRecord(
+            data=self.data.name, measured_on=settings.images, test_images=images, uniform=None
+        )
         names = missing_measures(before.ensemble, settings, asked)
         showing = to_show(PredictionsRecord.find(self.folder))
         if not names and not showing:
             return before
         held_out = self.data.search_valid if self.recipe.members.images == "search_train" else None
         material = gather(self.data, settings, held_out)
-        ensembles = {"ensemble": self.ensemble()}
-        if self.recipe.evaluation.uniform:
-            ensembles["uniform"] = self.uniform()
+        ensembles = self.ensembles()
         with self.stage("evaluation", len(ensembles) * units(names, material) + showing) as stage:
             numbers = itertools.count(1)
 
@@ -269,7 +265,7 @@ class Run:
                 for name, ensemble in ensembles.items()
                 if names
             }
-            return with_others(path, before, before.replace(**entries)).write(path)
+            return folders.with_others(path, before, before.replace(**entries)).write(path)
 
     def require(self, name: str, command: str) -> None:
         """Raise where an earlier stage's file is missing."""
@@ -289,10 +285,10 @@ class Run:
                 stage=lambda total: self.stage(folder, total),
             )
         except DivergedError as error:
-            command = (
-                f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW --set members.learning_rate=…"
-            )
-            raise NesbsError(f"{error}; `{command}` trains what was chosen otherwise") from None
+            command = f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW"
+            raise NesbsError(
+                f"{error}; `{command} --set members.learning_rate=…` trains what was chosen otherwise"
+            ) from None
         return Ensemble(members, self.recipe.ensemble.combine)
 
     @contextlib.contextmanager
