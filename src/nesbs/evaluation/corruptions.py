@@ -69,7 +69,7 @@ def usable(names: tuple[str, ...], channels: int) -> tuple[tuple[str, ...], tupl
 
 
 def _gaussian_noise(images: Tensor, deviation: float, random: Generator) -> Tensor:
-    return images + deviation * _normal(images, random)
+    return images + deviation * torch.randn(images.shape, generator=random, dtype=images.dtype, device=images.device)
 
 
 def _shot_noise(images: Tensor, deviation: float, random: Generator) -> Tensor:
@@ -117,10 +117,6 @@ def _fog(images: Tensor, density: float, random: Generator) -> Tensor:
     clouds = torch.stack([_waves(images, 1, cells, random) / cells for cells in (2, 4, 8)]).sum(0)
     low, high = clouds.amin((2, 3), keepdim=True), clouds.amax((2, 3), keepdim=True)
     return torch.lerp(images, 0.6 + 0.4 * (clouds - low) / (high - low).clamp_min(1e-6), density)
-
-
-def _brightness(images: Tensor, added: float, random: Generator) -> Tensor:
-    return images + added
 
 
 def _contrast(images: Tensor, lost: float, random: Generator) -> Tensor:
@@ -188,7 +184,7 @@ CORRUPTIONS = {
     "defocus-blur": Corruption(_defocus_blur, (0.9, 1.4, 1.9, 2.5, 3.3)),
     "motion-blur": Corruption(_motion_blur, (2.0, 3.5, 5.0, 7.0, 10.0)),
     "fog": Corruption(_fog, (0.2, 0.35, 0.5, 0.62, 0.74)),
-    "brightness": Corruption(_brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
+    "brightness": Corruption(lambda images, added, _: images + added, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "contrast": Corruption(_contrast, (0.3, 0.5, 0.65, 0.78, 0.88)),
     "saturation": Corruption(_saturation, (0.3, 0.5, 0.7, 0.85, 1.0), needs_colour=True),
     "pixelate": Corruption(_pixelate, (0.2, 0.35, 0.5, 0.62, 0.72)),
@@ -205,10 +201,6 @@ def _scale(images: Tensor) -> float:
 
 def _uniform(images: Tensor, shape: tuple[int, ...], random: Generator) -> Tensor:
     return torch.rand(shape, generator=random, dtype=images.dtype, device=images.device)
-
-
-def _normal(images: Tensor, random: Generator) -> Tensor:
-    return torch.randn(images.shape, generator=random, dtype=images.dtype, device=images.device)
 
 
 def _waves(images: Tensor, channels: int, cells: int, random: Generator) -> Tensor:

@@ -46,15 +46,9 @@ class DefenceRecord(Record):
     defence_std: Number | None = None
     meaning: str | None = None
 
-    @property
-    def success(self) -> float | None:
-        """The mean share of images, right before, that an attack on a member broke."""
-        return known_mean(tuple(one.success for one in self.rounds or ()))
-
-    @property
-    def l2(self) -> float | None:
-        """The mean over members of the median L2 norm of the change."""
-        return known_mean(tuple(one.l2 for one in self.rounds or ()))
+    def mean(self, figure: str) -> float | None:
+        """The mean over the attacked members of `success` or `l2`."""
+        return known_mean(tuple(getattr(one, figure) for one in self.rounds or ()))
 
     @property
     def transfer(self) -> tuple[Numbers, ...]:

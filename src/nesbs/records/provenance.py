@@ -34,15 +34,10 @@ def _git(root: Path, *command: str) -> str | None:
     """What git says, None where it is missing, fails or takes too long."""
     elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # set inside git's hooks
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    git = ["git", "--no-optional-locks", "-C", str(root), *command]
     try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "-C", str(root), *command],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env=environment,
-            check=True,
-        )
+        return subprocess.run(
+            git, capture_output=True, text=True, timeout=SECONDS, env=environment, check=True
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
-    return done.stdout.strip()

@@ -70,8 +70,8 @@ def _row(name: str, attack: str, defence: DefenceRecord) -> list[str]:
         with_deviation(defence.attack, defence.attack_std),
         with_deviation(defence.defence, defence.defence_std),
         formats.percent(adaptive.attack),
-        formats.percent(defence.success),
-        formats.decimal(defence.l2),
+        formats.percent(defence.mean("success")),
+        formats.decimal(defence.mean("l2")),
     ]
 
 

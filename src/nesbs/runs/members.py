@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from nesbs import files
@@ -16,7 +17,7 @@ from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
 from nesbs.runs.stage import Stage
 from nesbs.spaces import Architecture, Member, Space, sizes_of
-from nesbs.training import side_by_side
+from nesbs.training import Epoch, side_by_side
 
 
 def trained_members(
@@ -50,8 +51,13 @@ def trained_members(
         return members
     with stage(len(paths) * settings.epochs) as work:
         work.note(**sizes_of(members, (split.channels, *split.size)))
-        for index in losses:
-            work.trained(index, settings.epochs)
+        epochs = dict.fromkeys(losses, settings.epochs)  # finished, of each member
+
+        def on_epoch(index: int, epoch: Epoch) -> None:
+            epochs[index] = epoch.number
+            work.write()
+            work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}, loss {epoch.loss:.3f}")
+
         for group in groups(missing, settings.together):
             trainings = [
                 member_training(
@@ -61,7 +67,7 @@ def trained_members(
                     seed=seed,
                     name=names[index],
                     checkpoint=_checkpoint(paths[index]),
-                    on_epoch=work.member(index, len(paths)),
+                    on_epoch=partial(on_epoch, index),
                 )
                 for index in group
             ]

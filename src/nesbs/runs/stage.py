@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ class Stage:
         self._device = device
         self._progress = progress
         self._notes = StageRecord()
-        self._epochs: dict[int, int] = {}  # of each member, finished
         earlier = StageRecord() if fresh else RunRecord.of(folder).stage(name)
         # The seconds of an interrupted stage count from what its finished epochs took.
         self._seconds_before = float(earlier.seconds or 0.0)
@@ -64,21 +62,6 @@ class Stage:
         """Report that an epoch is finished and its checkpoint written."""
         self.write()
         self.advance(epoch.number, f"loss {epoch.loss:.3f}")
-
-    def member(self, index: int, members: int) -> Callable[[Epoch], None]:
-        """A callback for the epochs of one of several members, which may be trained side by side."""
-
-        def on_epoch(epoch: Epoch) -> None:
-            self.write()
-            self._epochs[index] = epoch.number
-            finished = sum(self._epochs.values())
-            self.advance(finished, f"member {index + 1} of {members}, loss {epoch.loss:.3f}")
-
-        return on_epoch
-
-    def trained(self, index: int, epochs: int) -> None:
-        """Count the epochs of a member that was trained earlier as done."""
-        self._epochs[index] = epochs
 
     def note(self, **values: Any) -> None:
         """Put facts about the stage, fields of `StageRecord`, into the record before its own file says it is done."""
