@@ -5,8 +5,6 @@ network learned from every training image, one half of the test images for the o
 (`cross_calibrate`; Ashukha et al., 2020, call it test-time cross-validation).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

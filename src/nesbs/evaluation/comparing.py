@@ -5,8 +5,6 @@ With three seeds a bootstrap over seeds would declare a winner far too often. Te
 bootstrap: how far the figures would move on other images.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

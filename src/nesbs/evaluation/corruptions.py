@@ -7,8 +7,6 @@ of 32 and grow with the shorter side. From the same generator state every severi
 excepted), so that one differs from the next by its strength alone.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable

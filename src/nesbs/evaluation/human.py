@@ -1,7 +1,5 @@
 """Agreement with people: how near predictions are to the labels that many of them gave to the same test images."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

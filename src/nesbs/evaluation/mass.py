@@ -1,7 +1,5 @@
 """Where a posterior puts its mass, judged by architectures whose true performance is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

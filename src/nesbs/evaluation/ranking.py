@@ -6,8 +6,6 @@ agreement has Wilson's for so many hits of k. Ensembles of the same few architec
 independent: their intervals leave out one architecture at a time (jackknife), with every ensemble it is in.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

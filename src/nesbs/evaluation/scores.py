@@ -1,7 +1,5 @@
 """Measures of an ensemble, of each member, and of how they differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean

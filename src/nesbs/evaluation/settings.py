@@ -1,9 +1,7 @@
 """What is measured: the recipe's section `evaluation`."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -66,7 +64,7 @@ class EvaluationSettings(Settings):
         """The images that networks are measured on."""
         return data.test if self.images == "test" else data.search_valid
 
-    def resolved(self) -> EvaluationSettings:
+    def resolved(self) -> Self:
         """The same with whole paths, so that a run can be resumed from another folder."""
         human = None if self.human is None else str(Path(self.human).expanduser().resolve())
         if self.unseen is None:

@@ -1,7 +1,5 @@
 """A map of points: t-SNE, where scikit-learn is installed."""
 
-from __future__ import annotations
-
 import importlib.util
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Unseen data: whether an ensemble is less certain about images of another data set than about its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from torch import Tensor

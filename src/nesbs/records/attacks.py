@@ -1,7 +1,5 @@
 """Attack and defence (`attacks.json`): the ensemble and the uniform-random one under every attack."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nesbs.records.base import Record, StampedRecord

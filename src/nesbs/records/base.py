@@ -5,8 +5,6 @@ is missing, null or of another kind is None, so that a broken part does not take
 version does not know is kept, and written again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Methods held against each other over seeds (`comparison.json`)."""
 
-from __future__ import annotations
-
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.kinds import Count, Flag, Many, Number, Numbers, Texts
 from nesbs.records.metrics import EnsembleMetrics

@@ -1,7 +1,5 @@
 """Budget curves (`curves.json`): test error against architectures judged, with the supernet's weights."""
 
-from __future__ import annotations
-
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.comparison import DifferenceRecord, SummaryRecord
 from nesbs.records.kinds import Count, Flag, Many, Maybe, Number, Numbers, Texts

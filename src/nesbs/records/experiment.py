@@ -1,8 +1,6 @@
 """An experiment of `nesbs reproduce` (its `record.json`): what was asked, and every part's figures."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -138,6 +136,6 @@ class ExperimentRecord(StampedRecord):
         """The part in the place of one of the paper's data sets; empty where it was not run."""
         return (self.parts or {}).get(label) or PartRecord()
 
-    def with_part(self, label: str, **values: Any) -> ExperimentRecord:
+    def with_part(self, label: str, **values: Any) -> Self:
         """The record with more figures in one of its parts."""
         return self.replace(parts={**(self.parts or {}), label: self.part(label).replace(**values)})

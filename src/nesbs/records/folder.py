@@ -1,9 +1,8 @@
 """Everything that a folder says about itself: that of a run, and that of a comparison."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from nesbs import files
 from nesbs.errors import NesbsError
@@ -32,7 +31,7 @@ class RunRecords:
     predictions: PredictionsRecord | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecords:
+    def read(cls, folder: Path) -> Self:
         """The records of a folder; a broken file is a `NesbsError`, a missing one is not unless all are missing."""
         records = cls(
             recipe=find_recipe(folder),
@@ -80,7 +79,7 @@ class ComparisonRecords:
     seeds: tuple[str, ...] = ()  # the run folders inside, by the number of their seed
 
     @classmethod
-    def read(cls, folder: Path) -> ComparisonRecords:
+    def read(cls, folder: Path) -> Self:
         """The records of a folder; a broken file is a `NesbsError`, a missing one is not."""
         seeds = sorted((entry.name for entry in folder.glob("seed-*") if entry.is_dir()), key=lambda n: (len(n), n))
         return cls(find_recipe(folder), ComparisonRecord.find(folder), CurvesRecord.find(folder), tuple(seeds))

@@ -1,7 +1,5 @@
 """The kinds of fields that records have, each lenient where JSON is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from statistics import fmean
 from typing import Annotated, Any, TypeVar

@@ -1,7 +1,5 @@
 """What was measured on the test images (`metrics.json`): of the ensemble, of each member, of the uniform ensemble."""
 
-from __future__ import annotations
-
 from nesbs.evaluation import lowest
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.kinds import Columns, Count, Many, Matrix, Maybe, Number, Numbers, NumberTable, Texts, whole_sum

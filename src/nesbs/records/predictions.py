@@ -1,7 +1,5 @@
 """Predictions to look at (`predictions.json`): images that members disagree on, and a map of predictions."""
 
-from __future__ import annotations
-
 from nesbs.records.base import FileRecord, Record
 from nesbs.records.kinds import Count, Many, Matrix, Number, Numbers
 

@@ -1,7 +1,5 @@
 """Which code wrote a record: the version and, where nesbs runs from its own checkout, the commit."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import cache

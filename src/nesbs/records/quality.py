@@ -1,7 +1,5 @@
 """How good the supernet's estimates are (`quality.json`): the last answer of either kind of truth."""
 
-from __future__ import annotations
-
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.kinds import Count, Flag, Many, Matrix, Number
 

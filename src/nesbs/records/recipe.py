@@ -1,10 +1,8 @@
 """The resolved recipe: every setting of every stage, each with its default; `recipe.yaml` in a run folder."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from pydantic import Field, ValidationError
@@ -40,7 +38,7 @@ class Recipe(Settings):
     rivals: RivalSettings = RivalSettings()
 
     @classmethod
-    def lenient(cls, values: Mapping[str, Any]) -> Recipe:
+    def lenient(cls, values: Mapping[str, Any]) -> Self:
         """The recipe for showing it: a setting that is unknown or of another kind has its default.
 
         >>> Recipe.lenient({"seed": 3, "space": None, "members": {"epochs": "many", "cells": 5}}).members.cells
@@ -83,7 +81,7 @@ class Recipe(Settings):
         searched = self.ensemble.architectures is None
         return tuple(phrase for phrase, is_used in parts.items() if searched and is_used)
 
-    def differences(self, other: Recipe) -> list[str]:
+    def differences(self, other: Self) -> list[str]:
         """The dotted keys in which two recipes differ."""
         mine, others = flatten(self.model_dump(mode="json")), flatten(other.model_dump(mode="json"))
         return [key for key in mine if mine[key] != others[key]]

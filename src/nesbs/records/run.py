@@ -1,7 +1,5 @@
 """The run record (`record.json`): versions, machine, data, and what every stage took."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Self
 

@@ -4,8 +4,6 @@
 depend on the seed alone, so they hold no version.
 """
 
-from __future__ import annotations
-
 from nesbs.records.base import FileRecord, Record
 from nesbs.records.kinds import Count, Many, Number, Numbers, Texts
 

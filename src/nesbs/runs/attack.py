@@ -4,8 +4,6 @@ Every network attacked by every attack is a file in `attacks/` when it is done, 
 record is put together from them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Checks of a recipe before anything is trained, and before a run folder is bound to it."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import torch

@@ -3,8 +3,6 @@
 A run is resumed only with the recipe that began it (`same_recipe`) and on the same images (`about_data`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

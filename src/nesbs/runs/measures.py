@@ -4,8 +4,6 @@
 them. Each can be made later and on its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial

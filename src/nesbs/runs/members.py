@@ -1,7 +1,5 @@
 """Members in a run folder: loaded where they have been trained, trained where they have not."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Predictions to look at (`predictions.json`): images that members disagree on, and a map of predictions."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

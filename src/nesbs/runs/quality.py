@@ -4,13 +4,11 @@ Truth is either trained here, a sample of architectures for a given budget, or r
 benchmark's. Estimates are those the search uses.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -56,7 +54,7 @@ class QualitySettings(Settings):
         return tuple(sorted(set(value)))
 
     @model_validator(mode="after")
-    def _go_together(self) -> QualitySettings:
+    def _go_together(self) -> Self:
         largest = self.architectures - 2  # leaving one out must leave several ensembles
         if self.sizes is not None and max(self.sizes) > largest:
             raise ValueError(f"ensembles of {self.architectures} architectures can have up to {largest} members here")

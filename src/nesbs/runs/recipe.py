@@ -1,7 +1,5 @@
 """Where a recipe comes from: the recipes inside the package, a YAML file, and `section.name=value` changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path

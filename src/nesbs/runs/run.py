@@ -8,8 +8,6 @@ folder resumes the run, also after `kill -9`. `uniform/` holds the members of th
 ensemble where the recipe asks for one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import itertools
@@ -18,6 +16,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import torch
 
@@ -51,7 +50,7 @@ class Run:
         self.progress = progress or Progress()
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Run:
+    def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Self:
         """Start a run, or resume the run that this recipe began in the folder."""
         recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
@@ -69,7 +68,7 @@ class Run:
     @classmethod
     def open(
         cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
-    ) -> Run:
+    ) -> Self:
         """A run that exists already."""
         folder = Path(folder)
         check_begun(folder)
@@ -79,7 +78,7 @@ class Run:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
         return cls(folder, recipe, device=device, progress=progress)._ready()
 
-    def _ready(self) -> Run:
+    def _ready(self) -> Self:
         """Restore the threads the run began with, remove leftovers, and record versions, machine and data."""
         for leftover in self.folder.rglob(f".*{files.PART}"):  # of a write that was killed
             leftover.unlink(missing_ok=True)

@@ -1,7 +1,5 @@
 """A stage at work: its progress, and its seconds and peak memory in the run record."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

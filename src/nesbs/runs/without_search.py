@@ -1,7 +1,5 @@
 """Training without a search of its own: of architectures the user names, or of those another run chose."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
