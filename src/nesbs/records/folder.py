@@ -66,7 +66,7 @@ class RunRecords:
     @property
     def fixed(self) -> bool:
         """Whether the user fixed the architectures, so that nothing was searched."""
-        return self.selection is not None and self.selection.fixed
+        return self.selection is not None and self.selection.sampler == "given"
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class JudgedArchitecture(Record):
 
 
 class MassRecord(Record):
-    """Where the posterior's mass lies among architectures of known accuracy (see `nesbs.evaluation.Mass`)."""
+    """Where the posterior's mass lies among architectures of known accuracy (see `nesbs.evaluation.mass`)."""
 
     architectures: Count | None = None
     expected: Number | None = None

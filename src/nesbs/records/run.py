@@ -1,6 +1,5 @@
 """The run record (`record.json`): versions, machine, data, and what every stage took."""
 
-from pathlib import Path
 from typing import Self
 
 from nesbs.records.base import Record, StampedRecord
@@ -75,11 +74,6 @@ class RunRecord(StampedRecord):
     seed: Count | None = None
     data: DataRecord | None = None
     stages: dict[str, StageRecord] | None = None
-
-    @classmethod
-    def of(cls, folder: Path) -> Self:
-        """The record of a folder; an empty one where there is none yet."""
-        return cls.find(folder) or cls()
 
     def stage(self, name: str) -> StageRecord:
         """A stage by name; an empty one where it has not run."""

@@ -61,13 +61,8 @@ class SelectionRecord(FileRecord):
     loss: Number | None = None
     round: Count | None = None
     delta: Number | None = None
-    sampler: str | None = None
+    sampler: str | None = None  # `given`: the user fixed the architectures
     duplicates: Count | None = None
     passed_over: Numbers | None = None
     proposals: Many[ProposalRecord] | None = None
     candidates: Many[CandidateRecord] | None = None
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the user fixed the architectures, so that nothing was searched."""
-        return self.sampler == "given"

@@ -25,15 +25,7 @@ from nesbs.evaluation.human import about_people, agreement, load_human
 from nesbs.evaluation.scores import predictions
 from nesbs.evaluation.unseen import brought_to, certainties, detection
 from nesbs.records.base import Record
-from nesbs.records.metrics import (
-    Corruptions,
-    EnsembleMetrics,
-    Human,
-    Intervals,
-    ReliabilityBins,
-    Temperature,
-    Unseen,
-)
+from nesbs.records.metrics import Corruptions, EnsembleMetrics, Human, Intervals, ReliabilityBins, Temperature, Unseen
 from nesbs.spaces import sizes_of
 
 ALWAYS = ("temperature", "intervals")

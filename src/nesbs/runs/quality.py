@@ -31,6 +31,7 @@ from nesbs.supernet import Estimator
 
 SIZES = (1, 3, 5, 7)  # of ensembles; paper, app. C.1
 AT_ONCE = 50  # architectures whose predictions are held in memory
+Columns = dict[str, np.ndarray]  # by the kind of estimate: a value for each architecture or ensemble
 
 
 class QualitySettings(Settings):
@@ -129,10 +130,8 @@ def _diverse_sample(run: Run, estimator: Estimator, settings: QualitySettings) -
     estimated = estimator.log_probs(drawn)
     places = spread(metrics.nll(estimated, estimator.split.labels).tolist(), settings.architectures)
     if len(places) < settings.architectures:
-        raise NesbsError(
-            f"--architectures {settings.architectures}: only {len(places)} different ones were drawn: raise "
-            "--candidates"
-        )
+        wanted = f"--architectures {settings.architectures}"
+        raise NesbsError(f"{wanted}: only {len(places)} different ones were drawn: raise --candidates")
     return [drawn[place] for place in places], estimated[places]
 
 
@@ -245,13 +244,12 @@ def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
 
 def _performances(
     log_probs: Tensor, labels: Tensor, groups: Sequence[Sequence[int]] | None = None, *, noise: float
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Losses, errors and Brier scores of ensembles from their members' log-probabilities (members, images, classes).
 
     With `noise` also the loss under label noise, the evidence of a posterior without a reference.
     """
-    if groups is None:
-        groups = [(place,) for place in range(len(log_probs))]
+    groups = groups or [(place,) for place in range(len(log_probs))]
     members = torch.tensor([list(group) for group in groups], device=log_probs.device)
     rows = []
     for group in groups:  # one at a time: there may be hundreds
@@ -264,16 +262,13 @@ def _performances(
 
 
 def _listed(
-    architectures: Sequence[Architecture],
-    estimated: dict[str, np.ndarray],
-    losses: np.ndarray | None,
-    errors: np.ndarray,
+    architectures: Sequence[Architecture], alone: Columns, losses: np.ndarray | None, errors: np.ndarray
 ) -> list[JudgedArchitecture]:
     return [
         JudgedArchitecture(
             architecture=str(architecture),
-            estimated_loss=float(estimated["loss"][place]),
-            estimated_error=float(estimated["error"][place]),
+            estimated_loss=float(alone["loss"][place]),
+            estimated_error=float(alone["error"][place]),
             true_loss=None if losses is None else float(losses[place]),
             true_error=float(errors[place]),
         )
@@ -281,7 +276,7 @@ def _listed(
     ]
 
 
-def _verdict(alone: dict[str, np.ndarray], true: np.ndarray, settings: QualitySettings, classes: int) -> str:
+def _verdict(alone: Columns, true: np.ndarray, settings: QualitySettings, classes: int) -> str:
     singles = [(place,) for place in range(len(true))]
     ranking = rank(alone.get("evidence", alone["loss"]), true, singles, share=settings.share)
     return verdict(ranking, loss=float(np.median(alone["loss"])), classes=classes)

@@ -102,7 +102,7 @@ class Run:
     @property
     def record(self) -> RunRecord:
         """The run record so far (`record.json`)."""
-        return RunRecord.of(self.folder)
+        return RunRecord.find(self.folder) or RunRecord()
 
     @cached_property
     def data(self) -> Dataset:
@@ -145,11 +145,8 @@ class Run:
                 on_epoch=stage.epoch,
                 **settings.model_dump(),
             )
-            stage.note(
-                losses=supernet.losses,
-                updates=supernet.updates,
-                parameters=sum(parameter.numel() for parameter in supernet.parameters()),
-            )
+            parameters = sum(parameter.numel() for parameter in supernet.parameters())
+            stage.note(losses=supernet.losses, updates=supernet.updates, parameters=parameters)
             about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}
             files.write_tensors(path, supernet.state_dict(), **about)
             checkpoint.unlink(missing_ok=True)
@@ -229,8 +226,10 @@ class Run:
 
     def ensembles(self) -> dict[str, Ensemble]:
         """Both by name, the uniform-random one where the recipe asks for it."""
-        uniform = {"uniform": self.uniform()} if self.recipe.evaluation.uniform else {}
-        return {"ensemble": self.ensemble(), **uniform}
+        ensembles = {"ensemble": self.ensemble()}
+        if self.recipe.evaluation.uniform:
+            ensembles["uniform"] = self.uniform()
+        return ensembles
 
     def scores(self, **asked: object) -> MetricsRecord:
         """Stage 5: the measures on the test images (`metrics.json`), and predictions to look at (`predictions.json`).

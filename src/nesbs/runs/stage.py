@@ -34,7 +34,7 @@ class Stage:
         self._device = device
         self._progress = progress
         self._notes = StageRecord()
-        earlier = StageRecord() if fresh else RunRecord.of(folder).stage(name)
+        earlier = StageRecord() if fresh else (RunRecord.find(folder) or RunRecord()).stage(name)
         # The seconds of an interrupted stage count from what its finished epochs took.
         self._seconds_before = float(earlier.seconds or 0.0)
         self._peak_before = earlier.peak_memory or 0
@@ -73,7 +73,8 @@ class Stage:
             device=device_name(self._device),
             peak_memory=max(peak_memory(self._device), self._peak_before),
         )
-        RunRecord.of(self._folder).with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
+        record = RunRecord.find(self._folder) or RunRecord()
+        record.with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
 
 
 def device_name(device: str) -> str:
