@@ -19,6 +19,7 @@ from nesbs.errors import NesbsError
 SHARE = 0.3  # of all architectures: the k of Agreement-k (paper)
 MOST = 500  # ensembles of one size, at most
 Measure = Callable[[np.ndarray, np.ndarray], float]
+Members = Sequence[Sequence[int]]  # (ensembles, size): the places of each ensemble's architectures
 
 
 def spearman(estimated: np.ndarray, true: np.ndarray) -> float:
@@ -94,12 +95,7 @@ def wilson_interval(value: float, count: int) -> Interval:
 
 
 def with_interval(
-    measure: Measure,
-    estimated: np.ndarray,
-    true: np.ndarray,
-    members: Sequence[Sequence[int]],
-    *,
-    correlation: bool = True,
+    measure: Measure, estimated: np.ndarray, true: np.ndarray, members: Members, *, correlation: bool = True
 ) -> Interval:
     """Compute a measure over ensembles of architectures, `members` (ensembles, size), with a jackknife interval.
 
@@ -141,7 +137,7 @@ class Ranking:
     better_half: float | None  # Spearman among those that are truly better, None where they are too few
 
 
-def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]], *, share: float = SHARE) -> Ranking:
+def rank(estimated: np.ndarray, true: np.ndarray, members: Members, *, share: float = SHARE) -> Ranking:
     """Compare estimated and true losses (ensembles,) of ensembles with these members."""
     for what, values in (("estimated", estimated), ("true", true)):
         if not np.isfinite(values).all():
@@ -161,9 +157,7 @@ def rank(estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int
     )
 
 
-def _correlation(
-    measure: Measure, estimated: np.ndarray, true: np.ndarray, members: Sequence[Sequence[int]]
-) -> Interval:
+def _correlation(measure: Measure, estimated: np.ndarray, true: np.ndarray, members: Members) -> Interval:
     """A correlation with the interval that fits: single architectures are independent, ensembles are not."""
     if len(members[0]) == 1:
         return fisher_interval(measure(estimated, true), len(true), ranks=measure is spearman)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -28,7 +28,6 @@ from nesbs.runs.recipe import apply_changes
 from nesbs.runs.run import Run
 from nesbs.runs.stage import Stage
 
-T = TypeVar("T")
 AnyAttack = Fgsm | Pgd | CarliniWagner | AutoAttack | Noise
 
 
@@ -77,7 +76,7 @@ def _merged(earlier: AttacksRecord | None, new: AttacksRecord) -> AttacksRecord:
     if earlier is None:
         return new
 
-    def both(first: dict[str, T] | None, second: dict[str, T] | None) -> dict[str, T]:
+    def both(first: dict[str, Any] | None, second: dict[str, Any] | None) -> dict[str, Any]:
         entries = {**(first or {}), **(second or {})}
         return {name: entries[name] for name in PAPER if name in entries}
 

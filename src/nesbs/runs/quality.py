@@ -105,14 +105,9 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> Q
             rankings.setdefault(kind, []).append(asdict(ranking))
         points[str(size)] = list(zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True))
     own = _performances(true, labels, noise=noise)
+    images, on_test = len(run.train_images), run.recipe.evaluation.images == "test"
     return QualityAnswer(
-        truth=Truth(
-            kind="trained",
-            epochs=epochs,
-            images=len(run.train_images),
-            measured_on=len(labels),
-            test=run.recipe.evaluation.images == "test",
-        ),
+        truth=Truth(kind="trained", epochs=epochs, images=images, measured_on=len(labels), test=on_test),
         share=settings.share,
         rankings=rankings,
         points=points,

@@ -127,10 +127,11 @@ class Run:
     def supernet(self) -> Supernet:
         """Stage 1 (Algorithm 1, line 2)."""
         path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
+        images, seed = self.data.search_train, self.recipe.seed
         checkpoint = self.folder / "supernet.checkpoint.safetensors"
         if path.is_file():
             checkpoint.unlink(missing_ok=True)
-            supernet = build_supernet(self.space, self.data.search_train, settings, seed=self.recipe.seed)
+            supernet = build_supernet(self.space, images, settings, seed=seed)
             tensors, about = files.read_tensors(path, self.device)
             files.load_into(supernet, tensors, path)
             supernet.eval()
@@ -138,12 +139,7 @@ class Run:
             return supernet
         with self.stage("supernet", settings.epochs) as stage:
             supernet = train_supernet(
-                self.space,
-                self.data.search_train,
-                seed=self.recipe.seed,
-                checkpoint=checkpoint,
-                on_epoch=stage.epoch,
-                **settings.model_dump(),
+                self.space, images, seed=seed, checkpoint=checkpoint, on_epoch=stage.epoch, **settings.model_dump()
             )
             parameters = sum(parameter.numel() for parameter in supernet.parameters())
             stage.note(losses=supernet.losses, updates=supernet.updates, parameters=parameters)
