@@ -1,5 +1,7 @@
 """Runs and comparisons at a size that takes milliseconds, shared by tests of several rooms."""
 
+from dataclasses import asdict
+
 import pytest
 
 from nesbs.cli import main
@@ -86,7 +88,7 @@ def comparison_of(differences, seeds=3):
             key: paired([s[key] for s in scores], [0.1 if key == "error" else 0.3] * seeds).to_json()
             for key in ("error", "nll")
         }
-        mean = {key: summarise([s[key] for s in scores]).to_json() for key in ("error", "nll")}
+        mean = {key: asdict(summarise([s[key] for s in scores])) for key in ("error", "nll")}
         return {"seeds": [{"scores": s} for s in scores], "mean": mean, "difference": None if name == "nesbs" else both}
 
     named = {name: method(name, shift) for name, shift in differences.items()}
