@@ -13,7 +13,7 @@ from nesbs.compare.methods import METHODS
 from nesbs.errors import NesbsError
 from nesbs.reproduce import NAMES, SCALES, Work, experiment, paper_figures
 from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, costs_of, statement
-from nesbs.reproduce.tables import parse_quantity
+from nesbs.reproduce.exhibit import parse_quantity
 from nesbs.runs.recipe import load_recipe
 
 PAPERS_CELLS = {  # those the paper's tables name

@@ -12,7 +12,7 @@ from nesbs import reproduce
 from nesbs.records import ExperimentRecord
 from nesbs.report.formats import NOTHING
 from nesbs.reproduce import NAMES, experiment, paper_figures
-from nesbs.reproduce.tables import as_csv, as_latex, as_markdown
+from nesbs.reproduce.exhibit import as_csv, as_latex, as_markdown
 
 ABOUT = {
     "data": "fashion-mini",

@@ -6,8 +6,6 @@ How much fits is measured. Measuring itself is not charged: a method's record ho
 took.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 

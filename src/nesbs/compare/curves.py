@@ -8,8 +8,6 @@ Every ensemble is judged and measured with the weights of one supernet a seed, o
 posterior are parts of one draw, as many rounds as the largest holds: a larger one asked for later draws them all again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial

@@ -4,13 +4,12 @@ RUN/rivals/METHOD.selection.json  what it chose        RUN/rivals/METHOD.json  w
 RUN/rivals/METHOD.images.safetensors  of every test image: whether it was wrong, and its NLL
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -144,7 +143,7 @@ class CurveHarness:
         self.test = Estimator(supernet, run.data.test, batch_size=size)
         self._draw_anew(run.recipe.seed)
 
-    def with_seed(self, seed: int) -> CurveHarness:
+    def with_seed(self, seed: int) -> Self:
         """One that draws anew and shares the estimates."""
         other = copy.copy(self)
         other._draw_anew(seed)

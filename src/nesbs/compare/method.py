@@ -4,8 +4,6 @@ The comparison and the budget curves know methods by this class alone. A new one
 candidates (`PoolSearch.select`), and changes further steps where it differs from the others.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """All methods, in the order in which they are listed; the comparison and the budget curves take them from here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nesbs.compare.method import Method

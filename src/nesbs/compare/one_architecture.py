@@ -3,8 +3,6 @@
 It is the recipe's `rivals.architecture`, or that of the single best network, or a published cell of the method's own.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

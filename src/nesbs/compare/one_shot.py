@@ -1,7 +1,5 @@
 """One-shot methods: each trains a supernet in its own way and ends with one architecture, found without training it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

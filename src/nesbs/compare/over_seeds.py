@@ -6,8 +6,6 @@ Each seed has a run folder of its own, in which every method has the same data, 
 nothing is trained twice, and the same command resumes. More methods or more seeds in the same folder use what is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -6,8 +6,6 @@ Methods that judge architectures trained on their own share one such pool, and t
 share another; both resume.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Literal

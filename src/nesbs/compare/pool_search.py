@@ -1,7 +1,5 @@
 """Methods that judge a pool of uniform draws and choose from it: URS, NES-RS, NES-RE, the single best."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """NESBS: ensembles drawn from the posterior over architectures (Algorithm 1), with either sampler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -11,7 +11,7 @@ from nesbs import files
 from nesbs.records.curves import CurvesRecord, PointRecord
 from nesbs.report import canvas, formats
 from nesbs.report.comparison import PAPER_ROWS, added_note, mean_of
-from nesbs.report.table import Quantity, Table, shown
+from nesbs.report.table import Quantity, Table, draw_quantities, shown
 
 T = TypeVar("T")
 Across = Literal["budget", "delta"]  # what the horizontal axis shows
@@ -41,17 +41,10 @@ class Panel:
         """Draw every line with its error bars; `apart` shifts them sideways, so that bars do not hide each other."""
         for number, label in enumerate(self.lines):
             shift = apart * (number - (len(self.lines) - 1) / 2)
-            pairs = [(getattr(point, self.across), error_of(point)) for point in self.lines[label]]
-            points = [(x + shift, error) for x, error in pairs if x is not None and error is not None]
-            axes.errorbar(
-                [x for x, _ in points],
-                [error.value for _, error in points],
-                yerr=[error.spread or 0.0 for _, error in points],
-                label=label,
-                ms=4,
-                capsize=2,
-                **style(number, label),
-            )
+            points = [point for point in self.lines[label] if getattr(point, self.across) is not None]
+            places = [getattr(point, self.across) + shift for point in points]
+            errors = [error_of(point) for point in points]
+            draw_quantities(axes, places, errors, label=label, ms=4, capsize=2, **style(number, label))
         axes.set_title(self.title)
         axes.set_xlabel("δ" if self.across == "delta" else "architectures judged")
 

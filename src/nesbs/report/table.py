@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nesbs.report import formats
 
@@ -64,6 +65,15 @@ def shown(quantity: Quantity | None, places: int, *, signed: bool = False) -> st
     ('+0.5', '–')
     """
     return formats.NOTHING if quantity is None else quantity.text(places, signed=signed)
+
+
+def draw_quantities(
+    axes: Any, places: Sequence[float | None], quantities: Sequence[Quantity | None], **style: Any
+) -> None:
+    """Draw the quantities that there are at their places on the horizontal axis, with bars as far as they reach."""
+    points = [(x, quantity) for x, quantity in zip(places, quantities, strict=True) if quantity is not None]
+    reach = [[quantity.reach[side] for _, quantity in points] for side in (0, 1)]
+    axes.errorbar([x for x, _ in points], [quantity.value for _, quantity in points], yerr=reach, **style)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ Only networks whose speed was measured are counted; everything else is named as 
 granted that experiments share, so a later name in the same folder costs less.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

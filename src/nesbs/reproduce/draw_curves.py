@@ -1,13 +1,10 @@
 """Figures 5, 6 and 7 from their records: tables of errors, and panels of curves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nesbs.report import canvas, formats
 from nesbs.report.curves import Across, Panel, error_of
-from nesbs.reproduce.exhibit import Exhibit, two_lines
-from nesbs.reproduce.tables import Cell, Heading, PaperTable
+from nesbs.reproduce.exhibit import Cell, Exhibit, Heading, PaperTable, titled
 
 SPREAD = "Test error % with the supernet's weights, mean ± standard error over seeds."
 
@@ -38,15 +35,13 @@ def draw_curves(exhibit: Exhibit) -> tuple[str, bytes]:
             if panel.across == "delta":
                 _best_delta(axes, panel)
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(_plain)
-            axes.yaxis.set_minor_formatter(_plain)
+            for write in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+                write(lambda value, _: f"{value:g}")
             axes.grid(which="both", lw=0.3)
             axes.set_xticks(values)
         grid[0].set_ylabel(f"test error %, {exhibit.data_name()} (log scale)")
         canvas.legend_below(figure, grid[0])
-        more = f"bars: standard error over {len(exhibit.part.seeds or ())} seeds"
-        figure.suptitle(two_lines(exhibit.title(), more), fontsize=9)
-        return canvas.saved(figure)
+        return titled(figure, exhibit.title(), f"bars: standard error over {len(exhibit.part.seeds or ())} seeds")
 
 
 def _style(number: int, label: str) -> dict[str, Any]:
@@ -61,10 +56,6 @@ def _best_delta(axes: Any, panel: Panel) -> None:
     if errors:
         lowest, delta = min(errors)
         axes.plot(delta, lowest, marker="*", ms=14, mfc="none", mec="black", ls="none", label="δ*, the lowest of ours")
-
-
-def _plain(value: float, _: int) -> str:
-    return f"{value:g}"
 
 
 def _panels(exhibit: Exhibit) -> list[Panel]:

@@ -1,7 +1,5 @@
 """Figures 2, 3 and 4 from their records: the two Gaussians, single networks, and the posteriors' discrepancy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 from typing import Any
@@ -11,9 +9,8 @@ import numpy as np
 from nesbs.evaluation import summarise
 from nesbs.records.experiment import DeltaRecord, GaussiansRecord, PartRecord
 from nesbs.report import canvas, formats
-from nesbs.report.table import Quantity
-from nesbs.reproduce.exhibit import Exhibit, over_seeds, two_lines
-from nesbs.reproduce.tables import Cell, Heading, PaperTable
+from nesbs.report.table import Quantity, draw_quantities
+from nesbs.reproduce.exhibit import Cell, Exhibit, Heading, PaperTable, over_seeds, titled
 
 POSTERIORS = ("post-training", "best-response")
 MEMBER_ERROR = "CIFAR-10 ATE"  # the paper's column
@@ -52,16 +49,9 @@ def draw_gaussians(exhibit: Exhibit) -> tuple[str, bytes]:
             axes.set_aspect("equal")
         panels[0].set_ylabel("x₂")
         for axes, (name, measure) in zip(lower.subplots(1, 2), DENSITIES.items(), strict=True):
-            values = [_over_particles(entry, measure) for entry in deltas]
-            axes.errorbar(
-                [entry.delta for entry in deltas],
-                [value.value for value in values],
-                yerr=[value.spread or 0.0 for value in values],
-                marker="o",
-                capsize=3,
-                color=canvas.COLOURS[0],
-            )
-            axes.set_xticks([entry.delta for entry in deltas])
+            values, places = [_over_particles(entry, measure) for entry in deltas], [entry.delta for entry in deltas]
+            draw_quantities(axes, places, values, marker="o", capsize=3, color=canvas.COLOURS[0])
+            axes.set_xticks(places)
             axes.set_xlabel("δ")
             axes.set_ylabel(f"{name}, nats")
             axes.set_title(f"over particles; mean of {len(target.seeds or ())} seeds, bars: standard error")
@@ -119,8 +109,7 @@ def draw_tradeoff(exhibit: Exhibit) -> tuple[str, bytes]:
         axes_map.set_yticks([])
         if axes_map.lines:
             axes_map.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2, frameon=False)
-        figure.suptitle(two_lines(exhibit.title()), fontsize=9)
-        return canvas.saved(figure)
+        return titled(figure, exhibit.title())
 
 
 def _histogram(axes: Any, errors: Sequence[float], bins: np.ndarray, colour: str, paper: str | None) -> None:
@@ -174,16 +163,8 @@ def draw_discrepancy(exhibit: Exhibit) -> tuple[str, bytes]:
                 if mean is None:
                     continue
                 axes.plot([place + shift + 0.05] * len(values), values, "o", mfc="none", mec="0.55", ms=4)
-                axes.errorbar(
-                    place + shift,
-                    mean.value,
-                    yerr=mean.spread or 0.0,
-                    fmt=canvas.MARKS[number],
-                    color=canvas.COLOURS[number],
-                    ms=7,
-                    capsize=4,
-                    label=label if place == 0 else None,
-                )
+                style = {"fmt": canvas.MARKS[number], "color": canvas.COLOURS[number], "ms": 7, "capsize": 4}
+                draw_quantities(axes, [place + shift], [mean], label=label if place == 0 else None, **style)
         for axes, name in (
             (errors, f"test error %, {exhibit.data_name()}"),
             (gaps, "gap: likeliest less best, points"),
@@ -196,8 +177,7 @@ def draw_discrepancy(exhibit: Exhibit) -> tuple[str, bytes]:
         gaps.set_ylim(bottom=min(0.0, gaps.get_ylim()[0]))
         canvas.legend_below(figure, errors)
         more = "with the supernet's weights; rings: seeds, bars: standard error"
-        figure.suptitle(two_lines(exhibit.title(), more), fontsize=9)
-        return canvas.saved(figure)
+        return titled(figure, exhibit.title(), more)
 
 
 def _gaussians(exhibit: Exhibit) -> GaussiansRecord:

@@ -1,7 +1,5 @@
 """Tables 1 to 7 from their records: the paper's figure beside ours, and a chart of both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +7,9 @@ from nesbs.evaluation import paired, summarise
 from nesbs.records.experiment import AttackRow, MethodRow
 from nesbs.records.quality import IntervalRecord, RankingRecord, Truth
 from nesbs.report import canvas, formats
-from nesbs.report.table import Quantity
-from nesbs.reproduce.exhibit import CIFAR10, Exhibit, over_seeds, two_lines
+from nesbs.report.table import Quantity, draw_quantities
+from nesbs.reproduce.exhibit import CIFAR10, Cell, Exhibit, Heading, PaperTable, over_seeds, titled
 from nesbs.reproduce.spec import BEST_RESPONSE
-from nesbs.reproduce.tables import Cell, Heading, PaperTable
 
 ATTACKS = {"fgsm": "FGSM", "pgd": "PGD-40", "cw": "CW", "autoattack": "AutoAttack"}  # ours: the paper's name
 OVER_SEEDS = "Ours: mean ± standard error over seeds (none with one seed)."
@@ -117,8 +114,7 @@ def draw_tables(title: str, tables: list[PaperTable]) -> tuple[str, bytes]:
             panels[0].set_yticks(range(len(table.rows)), [label for label, _ in table.rows])
             panels[0].set_ylim(len(table.rows) - 0.5, -0.5)
         _legend(figure)
-        figure.suptitle(two_lines(title), fontsize=9)
-        return canvas.saved(figure)
+        return titled(figure, title)
 
 
 def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
@@ -137,10 +133,10 @@ def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
             for number, (kind, cells) in enumerate(zip(("error", "loss"), rows, strict=True)):
                 style = {"fmt": canvas.MARKS[2 * number], "color": canvas.COLOURS[2 * number], "ms": 5, "capsize": 2}
                 places, ours = [size + 0.12 * number for size in sizes], [cell.ours for cell in cells]
-                _points(axes, places, ours, style, f"ours, by {kind}")
-            style = {"fmt": "D", "mfc": "none", "color": canvas.PAPER, "ms": 6}
-            theirs = [cell.paper for cell in rows[0]]
-            _points(axes, [size - 0.12 for size in sizes], theirs, style, "the paper's (CIFAR-10)")
+                if any(ours):
+                    draw_quantities(axes, places, ours, lw=1.2, label=f"ours, by {kind}", **style)
+            style = {"fmt": "D", "mfc": "none", "color": canvas.PAPER, "ms": 6, "label": "the paper's (CIFAR-10)"}
+            draw_quantities(axes, [size - 0.12 for size in sizes], [cell.paper for cell in rows[0]], lw=1.2, **style)
             axes.set_title(name)
             axes.set_xlabel("ensemble size n")
             axes.set_ylabel(unit)
@@ -148,19 +144,7 @@ def draw_quality(tables: list[PaperTable]) -> tuple[str, bytes]:
             axes.axhline(30 if unit == "%" else 0, color="0.6", lw=0.8, ls=":")
             axes.grid(lw=0.3)
         canvas.legend_below(figure, axes)
-        more = "bars: 95 % intervals; dotted: chance"
-        figure.suptitle(two_lines(table.title, more), fontsize=9)
-        return canvas.saved(figure)
-
-
-def _points(
-    axes: Any, places: Sequence[float], values: Sequence[Quantity | None], style: dict[str, Any], label: str
-) -> None:
-    """Draw the values that there are, with their reach."""
-    points = [(x, value) for x, value in zip(places, values, strict=True) if value is not None]
-    if points:
-        reach = [[value.reach[side] for _, value in points] for side in (0, 1)]
-        axes.errorbar([x for x, _ in points], [v.value for _, v in points], yerr=reach, lw=1.2, label=label, **style)
+        return titled(figure, table.title, "bars: 95 % intervals; dotted: chance")
 
 
 def _column(axes: Any, table: PaperTable, place: int) -> None:

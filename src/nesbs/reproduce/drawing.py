@@ -1,50 +1,29 @@
 """From a record and the paper's figures to tables and pictures: pure, so that the same record gives the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 from nesbs import files
 from nesbs.records import ExperimentRecord
-from nesbs.reproduce.draw_curves import curves_tables, draw_curves
-from nesbs.reproduce.draw_pictures import (
-    discrepancy_tables,
-    draw_discrepancy,
-    draw_gaussians,
-    draw_tradeoff,
-    gaussians_tables,
-    tradeoff_tables,
-)
-from nesbs.reproduce.draw_tables import (
-    attacks_tables,
-    draw_quality,
-    draw_tables,
-    methods_tables,
-    posteriors_tables,
-    quality_tables,
-)
-from nesbs.reproduce.exhibit import Exhibit
+from nesbs.reproduce import draw_curves, draw_pictures, draw_tables
+from nesbs.reproduce.exhibit import Exhibit, PaperTable, as_csv, as_latex, as_markdown
 from nesbs.reproduce.spec import Experiment, paper_figures
-from nesbs.reproduce.tables import PaperTable, as_csv, as_latex, as_markdown
 
 TABLES: dict[str, Callable[[Exhibit], list[PaperTable]]] = {
-    "methods": methods_tables,
-    "attacks": attacks_tables,
-    "quality": quality_tables,
-    "posteriors": posteriors_tables,
-    "discrepancy": discrepancy_tables,
-    "tradeoff": tradeoff_tables,
-    "curves": curves_tables,
-    "gaussians": gaussians_tables,
+    "methods": draw_tables.methods_tables,
+    "attacks": draw_tables.attacks_tables,
+    "quality": draw_tables.quality_tables,
+    "posteriors": draw_tables.posteriors_tables,
+    "discrepancy": draw_pictures.discrepancy_tables,
+    "tradeoff": draw_pictures.tradeoff_tables,
+    "curves": draw_curves.curves_tables,
+    "gaussians": draw_pictures.gaussians_tables,
 }
-
-
 FIGURES: dict[str, Callable[[Exhibit], tuple[str, bytes]]] = {
-    "discrepancy": draw_discrepancy,
-    "tradeoff": draw_tradeoff,
-    "curves": draw_curves,
-    "gaussians": draw_gaussians,
+    "discrepancy": draw_pictures.draw_discrepancy,
+    "tradeoff": draw_pictures.draw_tradeoff,
+    "curves": draw_curves.draw_curves,
+    "gaussians": draw_pictures.draw_gaussians,
 }
 
 
@@ -59,7 +38,9 @@ def picture_of(experiment: Experiment, record: ExperimentRecord) -> tuple[str, b
     if experiment.kind in FIGURES:
         return FIGURES[experiment.kind](exhibit)
     tables = TABLES[experiment.kind](exhibit)
-    return draw_quality(tables) if experiment.kind == "quality" else draw_tables(exhibit.title(), tables)
+    if experiment.kind == "quality":
+        return draw_tables.draw_quality(tables)
+    return draw_tables.draw_tables(exhibit.title(), tables)
 
 
 def write(folder: Path, experiment: Experiment, record: ExperimentRecord) -> tuple[str, list[Path]]:

@@ -1,7 +1,5 @@
 """Figure 2: particles of SVGD-RD on a mixture of two Gaussians under several δ."""
 
-from __future__ import annotations
-
 import math
 
 import torch

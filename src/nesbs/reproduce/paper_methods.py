@@ -4,8 +4,6 @@ deep:darts-v2, mc-droppath:darts-v2, single:gdas   an ensemble or a network of a
 nesbs-best-response, nesbs-mc-best-response        NESBS with the best-response posterior (app. C.2)
 """
 
-from __future__ import annotations
-
 from statistics import fmean
 
 from nesbs import files

@@ -1,7 +1,5 @@
 """Run an experiment: from its file in `experiments/` to its record, which is written after every step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """What is run for each of the paper's tables and figures at each scale: one YAML file each, in `experiments/`."""
 
-from __future__ import annotations
-
 from importlib import resources
 from typing import Any, Literal
 

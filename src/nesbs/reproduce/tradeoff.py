@@ -1,7 +1,5 @@
 """Figure 3: errors of single networks and a map of their predictions, each architecture trained several times."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

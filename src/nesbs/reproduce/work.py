@@ -6,8 +6,6 @@ OUT/SCALE/NAME/NAME.md .tex .csv .png .svg   drawn from it
 OUT/SCALE/runs/DATA-SPACE-DIGEST/seed-0/ …   run folders, one for each recipe: what one name trained, others find
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

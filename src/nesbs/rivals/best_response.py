@@ -7,8 +7,6 @@ What is good early is drawn more often and so trained more (the Matthew effect):
 architectures is lost, which is why the paper fits its posterior afterwards, on a supernet trained uniformly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from torch import Tensor

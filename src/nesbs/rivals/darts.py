@@ -8,8 +8,6 @@ While searching, a node adds up all its possible inputs. Operations are those of
 is among them and may be chosen, as in that benchmark's own runs. The unrolled step is plain gradient descent.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 

@@ -4,8 +4,6 @@ Members differ in their initial weights, the order of images and the augmentatio
 averaged. Nothing is searched: the architecture is any of the space, or a cell of the zoo.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nesbs.ensemble import Selection

@@ -8,8 +8,6 @@
 The two phases take turns step by step instead of epoch by epoch.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

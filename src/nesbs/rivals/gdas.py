@@ -8,8 +8,6 @@
 A space that chooses a node's inputs has them drawn as its operations are.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from nesbs.posterior import straight_through

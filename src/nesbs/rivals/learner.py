@@ -5,8 +5,6 @@ through it from the other half, step by step.
                 weights ← SGD on a training batch, along the path or the mixture that the method takes
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@
 Edges that hand their input on unchanged are never dropped, and what remains is divided by 1 − p, as in training.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -11,8 +11,6 @@ An architecture is judged once. A child that was judged before joins the populat
 so K counts different architectures; the evolution also ends after 10 K children, or when the whole space was judged.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass

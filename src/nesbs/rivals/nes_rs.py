@@ -7,8 +7,6 @@ ForwardSelect begins with the best and keeps adding the one not yet chosen that 
 probabilities the lowest validation loss, up to n members: `nesbs.ensemble.forward_select`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nesbs.ensemble import Score, Selection, forward_select

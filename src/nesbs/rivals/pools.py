@@ -1,7 +1,5 @@
 """Candidates that the methods share: architectures drawn uniformly, and what was chosen from them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What a one-shot search is asked and what it answers: one type of each for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

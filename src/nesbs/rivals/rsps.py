@@ -7,8 +7,6 @@
 By error, as the paper judges. The supernet is the one NESBS trains, which is trained just so.
 """
 
-from __future__ import annotations
-
 from nesbs import rng
 from nesbs.rivals.learner import best_of, by_error
 from nesbs.rivals.pools import uniform_pool

@@ -5,8 +5,6 @@ each step   A drawn uniformly;  weights on the path A ← SGD on a training batc
 draw N architectures from p_α;  return the one with the lowest validation error under the shared weights
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from nesbs import rng

@@ -1,7 +1,5 @@
 """Settings of the rivals and of their budget: the recipe's section `rivals`."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator

@@ -7,8 +7,6 @@ A cycle is a whole training of the one loop, so momentum begins anew with each (
 the end of a cycle, where the learning rate is 0).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial

@@ -4,8 +4,6 @@ for t = 1 … T:  S_t ← n architectures drawn uniformly
 return the S_t with the lowest validation loss
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nesbs.ensemble import Score, Selection, choose
