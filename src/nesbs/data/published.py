@@ -23,6 +23,7 @@ from nesbs.data.split import Split, make_split
 from nesbs.errors import NesbsError, did_you_mean
 
 CIFAR_SHAPE = (3, 32, 32)
+AT_ONCE = 1000  # records of a binary file that are mapped together
 IMAGENET16_CLASSES, IMAGENET16_SHAPE = 120, (3, 16, 16)
 ELSEWHERE = {  # how to get what torchvision does not fetch
     "fashion-mini": "is inside the package: there is nothing to fetch",
@@ -132,9 +133,11 @@ def _read_binary(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Te
         size = path.stat().st_size
         if size == 0 or size % length:
             raise NesbsError(f"{path} is {size} bytes long, not a multiple of {length}: it is cut short, copy it again")
-        # Mapped, not read: the bytes come when `_joined` copies them, so that a set is never in memory twice.
-        records = np.memmap(path, np.uint8, mode="r").reshape(-1, length)
-        parts.append((records[:, layout.label_bytes :], records[:, layout.label_bytes - 1]))
+        # Mapped in pieces: each is read and freed when `_joined` copies it, so that a set is never in memory twice.
+        for start in range(0, size, AT_ONCE * length):
+            count = min(AT_ONCE, (size - start) // length)
+            records = np.memmap(path, np.uint8, mode="r", offset=start, shape=(count, length))
+            parts.append((records[:, layout.label_bytes :], records[:, layout.label_bytes - 1]))
     return _joined(parts, CIFAR_SHAPE)
 
 
