@@ -24,7 +24,7 @@ from nesbs import files, metrics
 from nesbs.data import Split
 from nesbs.evaluation import rank
 from nesbs.runs.quality import read_table
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 

@@ -21,7 +21,7 @@ from nesbs import files
 from nesbs.ensemble import search
 from nesbs.records import RunRecord
 from nesbs.runs.recipe import load_recipe
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.samplers import MonteCarlo
 
 DELTAS = [round(-2 + step / 4, 2) for step in range(13)]  # −2 to 1

@@ -9,7 +9,7 @@ from toys import TINY
 
 from nesbs import files
 from nesbs.runs.recipe import load_recipe
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.supernet import Estimator
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

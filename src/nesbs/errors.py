@@ -1,7 +1,5 @@
 """The one exception for bad input; its message says what was wrong, what was found and what to do."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

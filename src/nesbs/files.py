@@ -1,7 +1,5 @@
 """Files appear whole or not at all: atomic writes and checked reads of JSON, text and tensors."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

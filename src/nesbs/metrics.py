@@ -5,8 +5,6 @@ Unless it says otherwise a function takes log-probabilities of shape (…, image
 made in float64. A log-probability of −∞ is allowed: certain and wrong has an infinite NLL.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

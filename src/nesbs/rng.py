@@ -4,8 +4,6 @@ Resuming therefore needs no saved random state: epoch 7 of member 2 draws the sa
 was interrupted or not.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager

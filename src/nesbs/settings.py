@@ -17,8 +17,6 @@ Traceback (most recent call last):
 nesbs.errors.NesbsError: unknown setting degree: did you mean degrees?
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps

@@ -174,7 +174,7 @@ def test_ctrl_c_says_that_nothing_is_lost(tmp_path, capsys, monkeypatch):
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nesbs.runs.run.search", interrupted)
+    monkeypatch.setattr("nesbs.runs.resumable_run.search", interrupted)
     assert call("run", "toy", "--out", tmp_path / "run", *SET) == 130
     assert "stopped; the same command resumes from here" in capsys.readouterr().err
     assert (tmp_path / "run" / "posterior.json").is_file()

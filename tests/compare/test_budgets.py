@@ -19,7 +19,7 @@ from nesbs.errors import NesbsError
 from nesbs.records import ComparisonRecord
 from nesbs.report import comparison_as_markdown
 from nesbs.rivals import SearchResult
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 
 BY_SUPERNET = ("rivals.judge=supernet", "rivals.measure=supernet", "sampler.delta=0.5", "sampler.steps=20")
 

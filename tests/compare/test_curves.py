@@ -14,7 +14,7 @@ from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.records import CurvesRecord
 from nesbs.report import curves_as_markdown, draw_curves
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.samplers import Proposal
 from nesbs.spaces import duplicates
 from nesbs.supernet import Estimator

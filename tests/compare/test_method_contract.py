@@ -10,7 +10,7 @@ from toys import StopError, Stopping, compared_recipe, without_seconds
 from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
 from nesbs.errors import NesbsError
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 
 SMALL = ("data.train_limit=60", "data.test_limit=20", "rivals.pool=4", "sampler.delta=0.5", "sampler.steps=10")
 

@@ -27,7 +27,7 @@ from nesbs.evaluation import over_images, paired, summarise
 from nesbs.records import ComparisonRecord
 from nesbs.report import comparison_as_markdown, draw_comparison
 from nesbs.rivals import SearchRequest, gdas
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.spaces import zoo
 from nesbs.supernet import Estimator
 

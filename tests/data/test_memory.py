@@ -17,7 +17,7 @@ import torch
 from nesbs.data import load_dataset
 from nesbs.ensemble import MemberSettings, build_member, member_training
 from nesbs.spaces import nasbench201
-from nesbs.runs.stage import peak_memory, reset_peak_memory
+from nesbs.runs.stage_progress import peak_memory, reset_peak_memory
 from nesbs.training import side_by_side
 
 torch.set_num_threads(1)

@@ -17,7 +17,7 @@ from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
 from nesbs.reproduce.tradeoff import plane
 from nesbs.runs.attack import attack_ensemble, attack_settings
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 
 # smoke-darts at a size that only shows that everything fits together
 SMALL = (
@@ -78,7 +78,7 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     folder, _ = out
     before = record(folder, "table5")
     monkeypatch.setattr(nesbs.runs.members, "member_training", pytest.fail)
-    monkeypatch.setattr("nesbs.runs.run.train_supernet", pytest.fail)
+    monkeypatch.setattr("nesbs.runs.resumable_run.train_supernet", pytest.fail)
     run(Work(TABLE5, "smoke", folder, SMALL))
     assert without_seconds(record(folder, "table5")) == without_seconds(before)
     # The deep ensemble of table5 is that of table4, and its members are only attacked there.

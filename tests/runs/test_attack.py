@@ -17,7 +17,7 @@ from nesbs.records import AttacksRecord, RunRecord, RunRecords
 from nesbs.report import attacks_as_text, render
 from nesbs.runs.attack import attack_settings, drawn
 from nesbs.runs.recipe import load_recipe
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.settings import keys
 
 QUICK = ["--images", "30", "--set", "pgd.steps=4", "--set", "cw.steps=5", "--set", "epsilons=[0.01, 0.1]"]

@@ -14,7 +14,7 @@ from nesbs.errors import NesbsError
 from nesbs.records import MetricsRecord
 from nesbs.runs.folder import about_data, with_others
 from nesbs.runs.recipe import load_recipe
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
 

@@ -8,7 +8,7 @@ from nesbs.errors import NesbsError
 from nesbs.records import RunRecords
 from nesbs.report import render
 from nesbs.runs.recipe import load_recipe, training_recipe
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.runs.without_search import training_without_search
 from nesbs.spaces import darts, nasbench201, zoo
 

@@ -1,7 +1,5 @@
 """AutoAttack, four attacks in a row without settings to tune (Croce & Hein, 2020), through the package pyautoattack."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """A network under attack as CUDA graphs: with few images a GPU would mostly wait for the host to launch kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Beside it the honest figure: an attack on the ensemble's own answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev

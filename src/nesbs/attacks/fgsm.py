@@ -1,7 +1,5 @@
 """FGSM: one step along the sign of the gradient (Goodfellow et al., 2015)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Forward and backward in one place: gradients with respect to images, and networks frozen meanwhile."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar

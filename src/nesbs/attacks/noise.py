@@ -1,7 +1,5 @@
 """The same change of size without looking at the network: what an attack must beat."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

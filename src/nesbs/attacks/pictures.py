@@ -1,7 +1,5 @@
 """Pictures of what an attack did, as text that a record can hold."""
 
-from __future__ import annotations
-
 import base64
 import io
 from typing import Any

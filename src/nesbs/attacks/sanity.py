@@ -3,8 +3,6 @@
 Accuracies here are those of the attacked member, mean over the members.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

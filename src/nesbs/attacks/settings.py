@@ -1,7 +1,5 @@
 """What `nesbs attack` does: which attacks, on how many images, epsilon curves and sanity checks on fewer."""
 
-from __future__ import annotations
-
 from pydantic import Field, field_validator
 
 from nesbs.attacks.autoattack import AutoAttack

@@ -1,7 +1,5 @@
 """The commands that hold methods against each other: compare and curves."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command: its list of commands, and how it ends."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

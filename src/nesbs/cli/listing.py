@@ -1,7 +1,5 @@
 """The commands that list what there is: recipes, datasets, zoo."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands that look at runs closer: quality, attack, report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,7 @@ from nesbs.cli.run_train_evaluate import require_members
 from nesbs.report import attacks_as_text, quality_as_text, write_report, write_reports
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 
 
 def quality(

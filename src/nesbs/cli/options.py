@@ -1,7 +1,5 @@
 """The options that commands share, each written once with its help, and what their values mean."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re
@@ -18,7 +16,7 @@ from nesbs.cli.progress import progress_shown
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
 from nesbs.runs.recipe import load_recipe
-from nesbs.runs.stage import Progress
+from nesbs.runs.stage_progress import Progress
 
 Number = TypeVar("Number", int, float)
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]

@@ -1,7 +1,5 @@
 """Shows the progress of a run: bars with the time left on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time
@@ -11,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from nesbs.runs.stage import Progress
+from nesbs.runs.stage_progress import Progress
 
 LINE_EVERY = 10.0  # seconds between two plain lines of one stage
 

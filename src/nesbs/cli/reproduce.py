@@ -1,7 +1,5 @@
 """`nesbs reproduce`: run what is missing of one of the paper's tables or figures, then draw it from its record."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

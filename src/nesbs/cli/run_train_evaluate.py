@@ -1,7 +1,5 @@
 """The commands that make a run: demo, run, search, train, evaluate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +9,7 @@ from nesbs.cli.options import Changes, Computing, Out, RecipeName, RunFolder
 from nesbs.errors import NesbsError
 from nesbs.report import scores_as_text, write_report
 from nesbs.runs.members import sizes_in_words
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.runs.without_search import refuse_without_effect, training_without_search
 
 

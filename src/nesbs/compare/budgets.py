@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.samplers import Sampler, SvgdRd, get_sampler
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator

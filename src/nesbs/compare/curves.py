@@ -23,8 +23,8 @@ from nesbs.evaluation import paired, summarise
 from nesbs.records.comparison import DifferenceRecord, SummaryRecord
 from nesbs.records.curves import CurvesRecord, PointOutcome, PointRecord, SeedSeconds
 from nesbs.records.recipe import Recipe
-from nesbs.runs.run import Run
-from nesbs.runs.stage import Progress, device_name
+from nesbs.runs.resumable_run import Run
+from nesbs.runs.stage_progress import Progress, device_name
 
 Entries = dict[str, PointOutcome | None]  # of one seed by the points' names; None where a budget holds no ensemble
 

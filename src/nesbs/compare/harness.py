@@ -20,7 +20,7 @@ from nesbs.compare.pool import Pool
 from nesbs.ensemble import Ensemble, Predictor, Score, scorer
 from nesbs.records.curves import PointOutcome
 from nesbs.rivals import uniform_draws, uniform_pool
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.samplers import Proposal
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator

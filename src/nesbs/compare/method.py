@@ -19,7 +19,7 @@ from nesbs.records.comparison import OutcomeRecord
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import Recipe
 from nesbs.runs.folder import read_selection
-from nesbs.runs.stage import device_name
+from nesbs.runs.stage_progress import device_name
 from nesbs.spaces import Architecture, Space
 
 

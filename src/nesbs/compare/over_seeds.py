@@ -33,8 +33,8 @@ from nesbs.records.comparison import (
 from nesbs.records.recipe import RECIPE, Recipe
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
-from nesbs.runs.run import Run
-from nesbs.runs.stage import Progress, device_name
+from nesbs.runs.resumable_run import Run
+from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.spaces import Space, get_space
 
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")

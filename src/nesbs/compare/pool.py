@@ -17,8 +17,8 @@ from nesbs import files
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble, groups
 from nesbs.runs.members import by_content, trained_members
-from nesbs.runs.run import Run
-from nesbs.runs.stage import Progress, Stage
+from nesbs.runs.resumable_run import Run
+from nesbs.runs.stage_progress import Progress, Stage
 from nesbs.spaces import Architecture, Member
 
 COSTS = "costs.json"

@@ -1,7 +1,5 @@
 """Data sets in `.npz` files: `x_train`, `y_train`, `x_test`, `y_test`, or `x` and `y` to be split."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

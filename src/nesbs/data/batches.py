@@ -1,7 +1,5 @@
 """Batches made on the device: one shuffle an epoch; crop, flip and cutout as index arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Image files: what their header says, and how they become square images of one size."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -5,11 +5,9 @@ CIFAR-10 and CIFAR-100 have two official layouts, binary and Python pickles. Ima
 (NAS-Bench-201), 151,700 training images and, for testing, the 6,000 of `val_data`.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from nesbs.data.split import Split, make_split
 from nesbs.errors import NesbsError, did_you_mean
 
 CIFAR_SHAPE = (3, 32, 32)
-AT_ONCE = 1000  # records of a binary file that are mapped together
+AT_ONCE = 1000  # records of a binary file that are read together
 IMAGENET16_CLASSES, IMAGENET16_SHAPE = 120, (3, 16, 16)
 ELSEWHERE = {  # how to get what torchvision does not fetch
     "fashion-mini": "is inside the package: there is nothing to fetch",
@@ -125,25 +123,29 @@ def download(name: str, root: Path) -> bool:
 
 
 def _read_binary(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
-    parts: list[Part] = []
     length = layout.label_bytes + math.prod(CIFAR_SHAPE)
-    for path in (folder / f"{name}.bin" for name in names):
+    paths = [folder / f"{name}.bin" for name in names]
+    for path in paths:
         if not path.is_file():
             raise NesbsError(f"there is no file {path}: the copy is not whole, unpack the release again")
         size = path.stat().st_size
         if size == 0 or size % length:
             raise NesbsError(f"{path} is {size} bytes long, not a multiple of {length}: it is cut short, copy it again")
-        # Mapped in pieces: each is read and freed when `_joined` copies it, so that a set is never in memory twice.
-        for start in range(0, size, AT_ONCE * length):
-            count = min(AT_ONCE, (size - start) // length)
-            records = np.memmap(path, np.uint8, mode="r", offset=start, shape=(count, length))
-            parts.append((records[:, layout.label_bytes :], records[:, layout.label_bytes - 1]))
-    return _joined(parts, CIFAR_SHAPE)
+
+    def pieces() -> Iterator[Part]:  # read one at a time, so that a set is never in memory twice
+        for path in paths:
+            with open(path, "rb") as file:
+                while content := file.read(AT_ONCE * length):
+                    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, length)
+                    yield records[:, layout.label_bytes :], records[:, layout.label_bytes - 1]
+
+    return _joined(pieces(), sum(path.stat().st_size for path in paths) // length, CIFAR_SHAPE)
 
 
 def _read_python(layout: Layout, folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
     pickles = read_labelled(folder, names, layout.label_key, math.prod(CIFAR_SHAPE), "the release")
-    return _joined(list(pickles), CIFAR_SHAPE)
+    parts = list(pickles)
+    return _joined(_emptied(parts), sum(len(labels) for _, labels in parts), CIFAR_SHAPE)
 
 
 def _read_imagenet16(folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -155,19 +157,20 @@ def _read_imagenet16(folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor
             raise NesbsError(f"{folder / name}: labels must lie between 1 and 1000, found {low} to {high}")
         first = labels <= IMAGENET16_CLASSES
         parts.append((images[first], labels[first] - 1))
-    return _joined(parts, IMAGENET16_SHAPE)
+    return _joined(_emptied(parts), sum(len(labels) for _, labels in parts), IMAGENET16_SHAPE)
 
 
-def _joined(parts: list[Part], shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """Join all parts: images (images, *shape) uint8 and labels (images,) int64.
+def _emptied(parts: list[Part]) -> Iterator[Part]:
+    """Hand out every part and drop it from the list, so that it is freed as soon as it has been copied."""
+    while parts:
+        yield parts.pop(0)
 
-    The list is emptied, so that each part is freed as soon as it has been copied.
-    """
-    count = sum(len(labels) for _, labels in parts)
+
+def _joined(parts: Iterator[Part], count: int, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Copy parts into tensors made once: images (count, *shape) uint8 and labels (count,) int64."""
     images, labels = np.empty((count, *shape), dtype=np.uint8), np.empty(count, dtype=np.int64)
     done = 0
-    while parts:
-        pixels, numbers = parts.pop(0)
+    for pixels, numbers in parts:
         end = done + len(numbers)
         images[done:end], labels[done:end], done = pixels.reshape(-1, *shape), numbers, end
     return torch.from_numpy(images), torch.from_numpy(labels)

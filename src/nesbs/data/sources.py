@@ -1,7 +1,5 @@
 """Load a `Dataset` by name, from a folder or from a file, and describe it in a few lines of text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Choosing takes proposals and a score, not the stages that made them: every rival
 (`forward_select`, `search.method`) is ours, not the paper's.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence

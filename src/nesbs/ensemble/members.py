@@ -1,7 +1,5 @@
 """The `Ensemble` module, and training its members from scratch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Scoring ensembles by cached predictions: whatever their number, one computation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

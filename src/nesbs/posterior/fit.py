@@ -13,8 +13,6 @@ whatever the scale of the losses; and several `starts`, of which the best is kep
 several best answers next to each other and the draws decide which one a fit climbs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

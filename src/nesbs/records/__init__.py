@@ -23,10 +23,10 @@ from nesbs.records.base import Record
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
 from nesbs.records.experiment import ExperimentRecord
-from nesbs.records.folder import ComparisonRecords, RunRecords, is_comparison
 from nesbs.records.metrics import MetricsRecord
 from nesbs.records.predictions import PredictionsRecord
 from nesbs.records.quality import QualityRecord
 from nesbs.records.recipe import Recipe
 from nesbs.records.run import RunRecord
 from nesbs.records.search import PosteriorRecord, SelectionRecord
+from nesbs.records.whole_folder import ComparisonRecords, RunRecords, is_comparison

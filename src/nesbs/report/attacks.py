@@ -1,7 +1,5 @@
 """Attack and defence: the section of the page and the printed table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

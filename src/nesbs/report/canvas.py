@@ -1,7 +1,5 @@
 """How figures look, and how they become the same bytes every time."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """An architecture outside the page: its cells as an SVG file, and as plain text for a terminal."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from importlib import resources

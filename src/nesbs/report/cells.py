@@ -5,8 +5,6 @@ has a lane of its own at the left, from which the nodes that take it branch off 
 the cell have a line to the output at the right.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

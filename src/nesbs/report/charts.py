@@ -2,8 +2,6 @@
 colour alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest

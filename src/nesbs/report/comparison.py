@@ -1,7 +1,5 @@
 """A comparison of methods: one table in Markdown and one figure, from its record alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

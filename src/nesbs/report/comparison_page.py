@@ -1,7 +1,5 @@
 """The page of a comparison folder (`nesbs compare`, `nesbs curves`): methods over seeds, and budget curves."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Budget curves as tables in Markdown and one figure, from the record alone (paper, Figs. 5 to 7)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

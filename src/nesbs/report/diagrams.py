@@ -1,7 +1,5 @@
 """Drawings with one use each: members' accuracies, reliability, a map of predictions, methods over seeds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """Numbers as text: shares, losses, counts, times and sizes, and a dash where there is none."""
 
-from __future__ import annotations
-
 import math
 from typing import TypeGuard
 

@@ -1,7 +1,5 @@
 """What was measured beside the scores: calibration, people's labels, unseen data, corrupted images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any

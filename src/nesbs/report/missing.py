@@ -1,7 +1,5 @@
 """What a run still lacks: files that are missing and stages that were interrupted, with the commands that make them."""
 
-from __future__ import annotations
-
 from nesbs.records import Recipe, RunRecords
 
 SEARCH = "nesbs search RECIPE --out RUN"

@@ -1,13 +1,11 @@
 """Which page a folder gets: a run's, a comparison's, and one for several runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
 from nesbs.errors import NesbsError
 from nesbs.records import is_comparison
-from nesbs.records.folder import check_begun
+from nesbs.records.whole_folder import check_begun
 from nesbs.report.comparison_page import write_comparison_page
 from nesbs.report.run_page import write_report
 from nesbs.report.side_by_side import write_side_by_side

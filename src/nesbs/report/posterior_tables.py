@@ -1,7 +1,5 @@
 """The posterior as heat maps: a table for all decisions of one cell that have the same choices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """How good the estimate is: the section of the page, the printed table, a scatter of estimates and truth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from markupsafe import Markup

@@ -1,7 +1,5 @@
 """The recipe on the page: the settings that differ from their defaults, and those in which runs differ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import yaml

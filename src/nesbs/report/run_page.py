@@ -1,7 +1,5 @@
 """The page of a run, section by section, from its records alone; any of them may be missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nesbs import files

@@ -1,7 +1,5 @@
 """What was measured on the test images: the table of measures, and charts of errors, members and predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The measures as plain text, for the terminal."""
 
-from __future__ import annotations
-
 from nesbs.records import MetricsRecord
 from nesbs.records.metrics import Calibrated, EnsembleMetrics, NetworkMetrics
 from nesbs.report import formats

@@ -3,8 +3,6 @@
 Of δ there are charts: every judged ensemble over δ, and the best loss so far where δ was proposed one by one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import accumulate

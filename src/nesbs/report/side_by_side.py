@@ -1,7 +1,5 @@
 """Several runs side by side, from their records: one page with what differs, errors with intervals, cells."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

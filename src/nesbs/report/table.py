@@ -1,7 +1,5 @@
 """One table for everybody: as text for a terminal, as Markdown, as LaTeX and as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The templates beside this module: everything escaped, the filters of `formats`, one script under a hash."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

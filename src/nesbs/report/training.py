@@ -1,7 +1,5 @@
 """How the stages of a run went: learning curves, updates of the supernet, times and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

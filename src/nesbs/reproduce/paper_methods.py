@@ -19,7 +19,7 @@ from nesbs.records.experiment import MethodRow
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import SearchRequest, best_response
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.spaces import multiply_adds, parameters, zoo
 from nesbs.supernet import Supernet, build_supernet
 

@@ -25,8 +25,8 @@ from nesbs.records.experiment import Asked
 from nesbs.records.recipe import Recipe, flatten
 from nesbs.reproduce.paper_methods import check_cell
 from nesbs.reproduce.spec import DataPart, Experiment, Scale, ScaleName
-from nesbs.runs.run import Run
-from nesbs.runs.stage import Progress, device_name
+from nesbs.runs.resumable_run import Run
+from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours

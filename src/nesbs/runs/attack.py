@@ -25,8 +25,8 @@ from nesbs.errors import NesbsError
 from nesbs.records import AttacksRecord, Record
 from nesbs.records.attacks import AttackUnit, CloserLook, EnsembleAttacks
 from nesbs.runs.recipe import apply_changes
-from nesbs.runs.run import Run
-from nesbs.runs.stage import Stage
+from nesbs.runs.resumable_run import Run
+from nesbs.runs.stage_progress import Stage
 
 AnyAttack = Fgsm | Pgd | CarliniWagner | AutoAttack | Noise
 

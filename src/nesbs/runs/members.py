@@ -13,7 +13,7 @@ from nesbs.data import Split
 from nesbs.ensemble import MemberSettings, build_member, groups, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
-from nesbs.runs.stage import Stage
+from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, Space, sizes_of
 from nesbs.training import Epoch, side_by_side
 

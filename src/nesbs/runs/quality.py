@@ -24,7 +24,7 @@ from nesbs.posterior import reference_ranks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
 from nesbs.runs.members import by_content, trained_members
-from nesbs.runs.run import Run
+from nesbs.runs.resumable_run import Run
 from nesbs.settings import Settings
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator

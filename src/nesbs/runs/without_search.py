@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nesbs.errors import NesbsError
 from nesbs.records import Recipe, SelectionRecord
-from nesbs.records.folder import check_begun
+from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
 from nesbs.runs.recipe import training_recipe
 from nesbs.spaces import get_space, named_architecture, zoo

@@ -1,7 +1,5 @@
 """Algorithm 2: an ensemble is n independent draws, from the posterior or (`Uniform`) from the prior."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Generator

@@ -1,7 +1,5 @@
 """What a sampler is: it proposes the ensembles of all rounds at once, under a policy for duplicates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable

@@ -3,8 +3,6 @@
 The relaxation is the posterior as a density on ℝ^dims (paper, app. B.4), with a way back from a particle to choices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

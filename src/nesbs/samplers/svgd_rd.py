@@ -4,8 +4,6 @@ The target arrives as a function, so nothing here depends on architectures. With
 update is SVGD with its repulsion scaled by 1 + δ: δ = 0 is SVGD, δ = −1 has no repulsion, δ < −1 attracts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -25,7 +23,7 @@ def sample_svgd_rd(
     log_density: LogDensity,
     start: Tensor,
     *,
-    delta: float | Tensor,
+    delta: float | Tensor = 0.0,  # plain SVGD
     steps: int = DEFAULT.steps,
     step_size: float = DEFAULT.step_size,
     momentum: float = DEFAULT.momentum,

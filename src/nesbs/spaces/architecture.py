@@ -1,7 +1,5 @@
 """An architecture as plain data, the decisions that make one up, and which of its edges carry anything."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache

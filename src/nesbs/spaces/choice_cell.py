@@ -1,7 +1,5 @@
 """A cell with operations to choose from: one path through it, many at once, or a mixture of all."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence

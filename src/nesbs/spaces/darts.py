@@ -1,7 +1,5 @@
 """The DARTS space, whose networks also take published cells from outside it."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from nesbs.errors import NesbsError

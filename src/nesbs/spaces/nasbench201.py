@@ -5,8 +5,6 @@ BatchNorm, ReLU, global pooling and a linear head. One departure: an operation t
 not run (in the benchmark's code it still adds its BatchNorm's offset).
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """How big a network is: parameters, multiply-adds, and the widest one within a budget."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@
 the operations and differ in their BatchNorm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -7,8 +7,6 @@ Genotypes with any number of nodes, an input used twice, operations of their own
     robnet=['1110…', …]    a cell a text, two bits an edge, node by node
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """What networks of the DARTS shape are built from: cells with two inputs, the ImageNet stem, the auxiliary tower."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

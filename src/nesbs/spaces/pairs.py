@@ -7,8 +7,6 @@ takes an eighth of it. The auxiliary tower is a second head, used in training al
 reduction cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The zoo: published architectures by name, kept in `zoo.yaml`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

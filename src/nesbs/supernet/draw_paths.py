@@ -1,7 +1,5 @@
 """Which architectures the supernet is trained on: one a step, drawn uniformly, or a group fair to all operations."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -1,7 +1,5 @@
 """Estimating an architecture's performance with the supernet's weights: held-out predictions, computed once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

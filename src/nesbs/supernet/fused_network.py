@@ -1,7 +1,5 @@
 """The forward pass of many paths at once, where the architecture is data: the same kernels serve them all."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

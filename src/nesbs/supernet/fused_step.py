@@ -4,8 +4,6 @@ What a path does is numbers that the kernels read, so a step launches the same k
 or for a group, and is captured whole: one launch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import torch

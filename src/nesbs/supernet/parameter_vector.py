@@ -1,7 +1,5 @@
 """A network's parameters, gradients and momentum as one vector each, so that one update serves them all."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Training the supernet (paper, sec. 3.1): one architecture a step, drawn uniformly, trained alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal

@@ -8,8 +8,6 @@ way. (In the spirit of Mellor et al., "Neural Architecture Search without Traini
 looked at the correlation of gradients; a change looked at forwards needs no gradients.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Work recorded once as a CUDA graph, then replayed: one launch instead of hundreds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar

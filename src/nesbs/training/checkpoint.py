@@ -4,8 +4,6 @@ Everything random is drawn anew for each epoch from seed, purpose and epoch, and
 function of the step, so this is all that a training needs to resume exactly.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ epoch, so a resumed run is the run that was not interrupted. Nothing in a step w
 stay on the device and are read once an epoch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence

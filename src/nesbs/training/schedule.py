@@ -1,7 +1,5 @@
 """The learning rate of every step: a rise over the first epochs, then a cosine or a line down to 0."""
 
-from __future__ import annotations
-
 import math
 
 from nesbs.training.settings import TrainingSettings

@@ -1,7 +1,5 @@
 """How a network is trained."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 import torch

@@ -27,14 +27,14 @@ from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, fit_posterior
 from nesbs.records import MetricsRecord, PredictionsRecord, Recipe, RunRecord
-from nesbs.records.folder import check_begun
 from nesbs.records.recipe import RECIPE
+from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
 from nesbs.runs.measures import gather, measure, missing_measures, units
 from nesbs.runs.members import trained_members
 from nesbs.runs.predictions import show, to_show
-from nesbs.runs.stage import Progress, Stage, device_name
+from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet

@@ -16,8 +16,8 @@ import nesbs
 from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.runs.recipe import load_recipe
-from nesbs.runs.run import Run
-from nesbs.runs.stage import Progress
+from nesbs.runs.resumable_run import Run
+from nesbs.runs.stage_progress import Progress
 
 STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
 RESULTS = ["selection.json", "metrics.json", "predictions.json", "posterior.json"]
@@ -165,7 +165,7 @@ KILLER = """
 import os, signal, sys
 from pathlib import Path
 from toys import tiny
-from nesbs.runs.stage import Progress
+from nesbs.runs.stage_progress import Progress
 
 class Killer(Progress):
     def start(self, stage, total):
