@@ -1,9 +1,14 @@
 """The rules of the house: few loose modules, short functions, one name for one thing."""
 
 import ast
+import inspect
+import typing
 from collections import defaultdict
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
+import pytest
 from test_imports import ORDER
 
 import nesbs
@@ -58,8 +63,15 @@ def test_the_import_order_has_at_most_26_entries():
     assert len(ORDER) == len(set(ORDER)) <= 26
 
 
-def test_the_readme_is_short():
-    assert len((Path(__file__).parents[1] / "README.md").read_text().splitlines()) <= 110
+@pytest.mark.parametrize("room", ["report", "reproduce", "runs", "compare"])
+def test_records_pass_a_rooms_door_as_typed_values(room):
+    door = import_module(f"nesbs.{room}")
+    functions = [value for value in vars(door).values() if inspect.isfunction(value)]
+    assert functions
+    for function in functions:
+        for name, hint in typing.get_type_hints(function).items():
+            loose = [kind for kind in (dict, Mapping) if f"{kind.__name__}[str, typing.Any]" in str(hint)]
+            assert not loose, f"{room}.{function.__name__}: {name} is {hint}"
 
 
 def test_functions_are_short_and_take_few_parameters():

@@ -52,7 +52,7 @@ def test_nothing_public_takes_keywords_that_it_does_not_list(name):
 
 
 def test_help_shows_the_value_of_a_default():
-    assert "epochs: 'int' = 200" in str(inspect.signature(nesbs.train_ensemble))
+    assert "epochs: int = 200" in str(inspect.signature(nesbs.train_ensemble))
 
 
 @pytest.fixture(scope="module")
