@@ -69,7 +69,7 @@ class Method(ABC):
     @property
     def no_curve(self) -> str:
         """Why a method that needs a training of its own has no budget curve."""
-        return f"--methods: {self.name} needs a training of its own: set rivals.measure=trained"
+        return f"--methods: {self.name} needs a training of its own: set rivals.measure=trained; it has no budget curve"
 
     def selection(self, harness: Harness) -> Selection:
         """What the method chooses, once in a run."""
