@@ -77,13 +77,14 @@ class Selection:
             return tuple(space.parse(text) for text in texts)
 
         try:
+            members = read(value["architectures"])
             loss, round_, delta, sampler = (value[key] for key in ("loss", "round", "delta", "sampler"))
             proposals = tuple(
                 (Proposal(read(entry["architectures"]), entry["round"], entry["delta"]), entry["loss"])
                 for entry in value["proposals"]
             )
             candidates = tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"])
-            members, passed_over = read(value["architectures"]), tuple(value["passed_over"])
+            passed_over = tuple(value["passed_over"])
             return cls(members, loss, round_, delta, sampler, proposals, candidates, passed_over)
         except (KeyError, TypeError, AttributeError) as error:
             raise NesbsError(f"this is not a selection: {error} is missing or of the wrong kind") from None
