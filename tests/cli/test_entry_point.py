@@ -188,7 +188,10 @@ def test_a_users_npz_and_folder_go_through(tmp_path, capsys):
     assert "mine.npz, 12 test images" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("changes", [[], ["search.tune=bayesian", "search.trials=2", "supernet.partial=2"]])
+TUNED = ["search.tune=bayesian", "search.trials=2", "supernet.partial=2"]
+
+
+@pytest.mark.parametrize("changes", [[], pytest.param(TUNED, marks=pytest.mark.slow)])
 def test_the_darts_space_goes_through_end_to_end(changes, tmp_path, capsys):
     arguments = [part for change in changes for part in ("--set", change)]
     limits = ["--set", "data.train_limit=80", "--set", "data.test_limit=20"]
