@@ -11,6 +11,7 @@ from toys import call
 
 from nesbs.compare.methods import METHODS
 from nesbs.errors import NesbsError
+from nesbs.records.experiment import GaussiansRecord
 from nesbs.reproduce import NAMES, SCALES, Work, experiment, paper_figures
 from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, costs_of, statement
 from nesbs.reproduce.exhibit import parse_quantity
@@ -72,7 +73,10 @@ def test_folders_of_others_are_refused(tmp_path, capsys):
 
 def test_another_command_in_the_same_place_is_refused(tmp_path):
     quick = experiment("fig-delta")
-    Work(quick, "smoke", tmp_path / "out", ("seed=1",)).begin()
+    Work(quick, "smoke", tmp_path / "out", ("seed=2",)).begin()
+    begun = Work(quick, "smoke", tmp_path / "out", ("seed=1",))
+    begun.begin()  # nothing was measured yet
+    begun.save(gaussians=GaussiansRecord(steps=1))
     with pytest.raises(NesbsError, match="was made with --set seed=1: give the same"):
         Work(quick, "smoke", tmp_path / "out", (), 3).begin()
     Work(quick, "smoke", tmp_path / "out", ("seed=1",)).begin()

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from documents import folder_of_images
-from toys import TINY, call, tiny
+from toys import COMPARED_SET, TINY, StopError, Stopping, call, tiny
 
 from nesbs import files
 from nesbs.data import load_dataset
@@ -126,3 +126,90 @@ def test_a_training_that_diverges_says_how_to_go_on(tmp_path):
         work.ensemble()
     again = ["--out", tmp_path / "new", "--set", "members.learning_rate=0.01", "--set", "members.epochs=1"]
     assert call("train", tmp_path / "run", "--data", "fashion-mini", *again, "--set", "data.train_limit=60") == 0
+
+
+class Noting(Stopping):
+    """Remembers notes, and stops after so many steps of a stage."""
+
+    def __init__(self, stage="none", after=0):
+        super().__init__(stage, after)
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def test_a_folder_without_a_finished_stage_takes_another_recipe(tmp_path):
+    with pytest.raises(StopError):
+        tiny(tmp_path / "run", progress=Stopping("supernet", 1)).supernet()
+    assert (tmp_path / "run/supernet.checkpoint.safetensors").is_file()
+    mended, progress = ["supernet.channels=3", "data.train_limit=90"], Noting()
+    run = tiny(tmp_path / "run", changes=mended, progress=progress)
+    assert progress.notes == [f"{run.folder}: the training that another recipe began there is removed"]
+    assert not (run.folder / "supernet.checkpoint.safetensors").exists()
+    assert run.record.stages == {}
+    run.supernet()
+    fresh = tiny(tmp_path / "fresh", changes=mended)
+    fresh.supernet()
+    for name in ("recipe.yaml", "supernet.safetensors"):
+        assert (run.folder / name).read_bytes() == (fresh.folder / name).read_bytes()
+    with pytest.raises(NesbsError, match="made by another recipe"):  # now a stage is finished
+        tiny(tmp_path / "run")
+
+
+def test_a_recipe_that_cannot_work_leaves_an_unfinished_run_as_it_was(tmp_path):
+    with pytest.raises(StopError):
+        tiny(tmp_path / "run", progress=Stopping("supernet", 1)).supernet()
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(NesbsError, match="no data set"):
+        tiny(tmp_path / "run", changes=["data.name=nowhere"])
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_given_architectures_alone_do_not_bind_a_folder(tmp_path):
+    first, other = "|nor_conv_3x3~0|+|none~0|skip_connect~1|", "|none~0|+|nor_conv_3x3~0|skip_connect~1|"
+    run = tiny(tmp_path / "run", changes=[f"ensemble.architectures=['{first}']"])
+    run.selection()
+    run = tiny(tmp_path / "run", changes=[f"ensemble.architectures=['{other}']", "ensemble.size=1"])
+    run.ensemble()
+    assert [str(one) for one in run.selection().architectures] == [other]
+    with pytest.raises(NesbsError, match="made by another recipe"):
+        tiny(tmp_path / "run", changes=[f"ensemble.architectures=['{first}']"])
+
+
+@pytest.mark.parametrize("result", ["selection.json", "members/0.safetensors", "mine.txt"])
+def test_whatever_else_is_in_a_folder_binds_it(result, tmp_path):
+    tiny(tmp_path / "run")
+    (tmp_path / "run" / result).parent.mkdir(exist_ok=True)
+    (tmp_path / "run" / result).write_text("{")
+    with pytest.raises(NesbsError, match="made by another recipe"):
+        tiny(tmp_path / "run", changes=["search.rounds=7"])
+    assert (tmp_path / "run" / result).read_text() == "{"
+
+
+def test_a_folder_left_by_a_recipe_that_is_no_longer_allowed_is_taken_over(tmp_path):
+    path = tiny(tmp_path / "run").folder / "recipe.yaml"
+    path.write_text(path.read_text().replace("epochs: 2", "epochs: -1"))
+    with pytest.raises(NesbsError, match="without its recipe a run cannot go on"):
+        Run.open(tmp_path / "run")
+    assert tiny(tmp_path / "run").recipe.supernet.epochs == 2
+
+
+def test_a_recipe_that_the_user_wrote_is_not_replaced(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("data: {name: fashion-mini}  # mine\n")
+    with pytest.raises(NesbsError, match="made by another recipe"):
+        tiny(tmp_path)
+    assert (tmp_path / "recipe.yaml").read_text() == "data: {name: fashion-mini}  # mine\n"
+
+
+def test_a_comparison_without_a_finished_stage_takes_another_recipe(tmp_path, monkeypatch, capsys):
+    asked = ["compare", "toy", "--methods", "urs", "--seeds", "1", "--out", tmp_path / "all", *COMPARED_SET, "--quiet"]
+    asked += ["--set", "rivals.judge=supernet", "--set", "rivals.measure=supernet", "--set", "rivals.pool=4"]
+    with monkeypatch.context() as patched:
+        patched.setattr("nesbs.runs.resumable_run.train_supernet", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            call(*asked)
+    assert (tmp_path / "all/seed-0/record.json").is_file()
+    assert call(*asked, "--set", "supernet.channels=3") == 0
+    assert call(*asked) == 2
+    assert "made by another recipe: supernet.channels is 3 there and 2 here" in capsys.readouterr().err

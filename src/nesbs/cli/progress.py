@@ -51,6 +51,10 @@ class Bars(Progress):
         self._bars.stop()
         self._task, self._stage = None, ""
 
+    def note(self, text: str) -> None:
+        """Print the text above the bars."""
+        self._bars.console.print(text, markup=False, highlight=False)
+
     def close(self) -> None:
         """Stop drawing, also after an error."""
         if self._bars.live.is_started:
@@ -79,6 +83,10 @@ class Lines(Progress):
         """Print that the stage is done."""
         print(f"{self._stage}: done, {note}", file=sys.stderr, flush=True)
         self._stage = ""
+
+    def note(self, text: str) -> None:
+        """Print the text."""
+        print(text, file=sys.stderr, flush=True)
 
 
 class StoppedError(Exception):

@@ -83,12 +83,14 @@ def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -
     if seeds < 1:
         raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
     recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
-    if folders.begun(folder):
-        if (folder / RunRecord.FILE).is_file() and not is_comparison(folder):
-            raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")
-        return folders.same_recipe(folder, recipe)
+    if folders.begun(folder) and (folder / RunRecord.FILE).is_file() and not is_comparison(folder):
+        raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")
+    earlier = folders.to_resume(folder, recipe)
+    if earlier is not None:
+        return earlier
     data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
     check(recipe, data, space, methods)  # one that cannot work leaves no folder behind
+    folders.clear(folder)
     files.write_text(folder / RECIPE, recipe.to_yaml())
     return recipe
 

@@ -64,7 +64,9 @@ class Work:
         if not ours and self.out.is_dir() and any(entry.suffix != files.PART for entry in self.out.iterdir()):
             raise NesbsError(f"--out {self.out} holds something else: name another folder")
         asked = Asked(name=self.experiment.name, scale=self.scale_name, set=self.changes, seed=self.seed)
-        record = ExperimentRecord.find(self.folder) or ExperimentRecord(asked=asked)
+        record = ExperimentRecord.find(self.folder)
+        if record is None or not (record.parts or record.gaussians):  # nothing is measured: not bound to a command
+            record = ExperimentRecord(asked=asked)
         earlier = record.asked or Asked()
         if earlier != asked:
             options = [f"--set {change}" for change in earlier.set or ()]

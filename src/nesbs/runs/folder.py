@@ -1,8 +1,10 @@
 """A run's folder: whether a run may begin or be resumed in it; its choice, measures and data, read back and checked.
 
-A run is resumed only with the recipe that began it (`same_recipe`) and on the same images (`about_data`).
+A run is resumed only with the recipe that began it (`same_recipe`) and on the same images (`about_data`). One that has
+finished no stage gives way to another recipe (`to_resume`, `clear`): nothing is lost but a training that was begun.
 """
 
+import contextlib
 import hashlib
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
-from nesbs.records import MetricsRecord, Recipe, Record, is_comparison
+from nesbs.records import MetricsRecord, Recipe, Record, RunRecord, SelectionRecord, is_comparison
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import RECIPE, flatten, parse_yaml
 from nesbs.records.run import DataRecord
@@ -18,6 +20,8 @@ from nesbs.spaces import Space
 
 # Settings that do not affect results: they may change when a run is resumed.
 WITHOUT_EFFECT = {"data.workers", "members.together", "evaluation.shown", "evaluation.map"}
+CHECKPOINT = "checkpoint.safetensors"  # ends the name of a training's state
+BEFORE_ANY_STAGE = {RECIPE, RunRecord.FILE, "report.html"}  # files that are there before a stage is finished
 
 
 def begun(folder: Path) -> bool:
@@ -29,6 +33,52 @@ def begun(folder: Path) -> bool:
     # A first write that was killed leaves a part of a file; that is ours too.
     if folder.is_dir() and any(entry.suffix != files.PART for entry in folder.iterdir()):
         raise NesbsError(f"--out {folder} holds something that is not a run: name another folder")
+    return False
+
+
+def to_resume(folder: Path, recipe: Recipe) -> Recipe | None:
+    """The recipe of the run to resume, as `same_recipe` has it; None where a run of this recipe begins.
+
+    It begins in a new folder, or in place of a run of another recipe that has finished no stage (see `clear`).
+    """
+    if not begun(folder):
+        return None
+    try:
+        return same_recipe(folder, recipe)
+    except NesbsError:
+        if not _gives_way(folder):
+            raise
+        return None
+
+
+def clear(folder: Path) -> bool:
+    """Remove what a run that finished no stage left in its folder, but the recipe; whether a checkpoint was among it.
+
+    The recipe stays until it is replaced, so that a clearing that is killed can be repeated.
+    """
+    left = [path for path in _visible(folder) if path != folder / RECIPE]
+    for path in left:
+        path.unlink()
+    return any(path.name.endswith(CHECKPOINT) for path in left)
+
+
+def _visible(folder: Path) -> list[Path]:
+    """The files in a folder and below, without the hidden ones, which are no results."""
+    return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+
+def _gives_way(folder: Path) -> bool:
+    """Whether a run or a comparison began in the folder, and no stage has left its result there."""
+    sections = parse_yaml(files.read_text(folder / RECIPE), RECIPE)
+    return set(Recipe.model_fields) <= set(sections) and all(  # a recipe that somebody wrote by hand has only some
+        path.name in BEFORE_ANY_STAGE or path.name.endswith(CHECKPOINT) or _is_given(path) for path in _visible(folder)
+    )
+
+
+def _is_given(path: Path) -> bool:
+    """Whether a file holds architectures that the recipe gave, which no stage had to find."""
+    with contextlib.suppress(NesbsError):
+        return path.name == SelectionRecord.FILE and SelectionRecord.read(path).sampler == "given"
     return False
 
 

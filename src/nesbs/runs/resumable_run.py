@@ -51,17 +51,23 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Self:
-        """Start a run, or resume the run that this recipe began in the folder."""
+        """Start a run, or resume the run that this recipe began in the folder.
+
+        A run of another recipe gives way where it has finished no stage; else it is refused.
+        """
         recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
         folders.check_run(folder)
-        if folders.begun(folder):
-            run = cls(folder, folders.same_recipe(folder, recipe), device=device, progress=progress)
+        earlier = folders.to_resume(folder, recipe)
+        if earlier is not None:
+            run = cls(folder, earlier, device=device, progress=progress)
         else:
             if recipe.threads is None:
                 recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
             run = cls(folder, recipe, device=device, progress=progress)
             check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
+            if folders.clear(folder):
+                run.progress.note(f"{folder}: the training that another recipe began there is removed")
             files.write_text(folder / RECIPE, recipe.to_yaml())
         return run._ready()
 

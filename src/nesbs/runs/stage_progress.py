@@ -24,6 +24,9 @@ class Progress:
     def finish(self, note: str = "") -> None:
         """The stage is finished."""
 
+    def note(self, text: str) -> None:
+        """Something that the user should know has happened."""
+
 
 class Stage:
     """Keeps a stage's seconds and peak memory in the record while it runs, and reports progress."""
