@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/demo
 
-.PHONY: demo test lint bench docs format clean
+.PHONY: demo test lint bench mutants docs format clean
 
 demo: $(VENV)/.core   ## the whole method on the data inside the package, with a report
 	$(BIN)/nesbs demo --out $(OUT)
@@ -23,6 +23,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.core  ## speed, as ratios against a plain reference in the same run
 	$(BIN)/python -m benchmarks
+
+mutants: $(VENV)/.dev ## change the core in one place at a time, count how many changes the tests notice; resumes
+	$(BIN)/python -m mutants
 
 docs: $(VENV)/.docs   ## the documentation as a site in site/, checked strictly, without the network
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict

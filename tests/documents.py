@@ -28,6 +28,7 @@ SHORT = {
     "curves": ["--seeds", "1"],
     "quality": ["--architectures", "4", "--epochs", "1"],
 }
+TOOLS = ("benchmarks", "mutants")  # packages beside src/, run as python -m
 SMALL = {"epochs": 1, "channels": 2, "cells": 1}
 RECIPE = [  # changes of the toy recipe that a page's own changes come after
     *(change for change in TINY if "epochs" not in change and "uniform" not in change),
@@ -104,7 +105,7 @@ def run_command(command: str, names: dict[str, str]) -> None:
     elif first == "pip":
         known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         assert set(re.findall(r"\[(\w+)\]", command)) <= set(known), command
-    elif words[:1] == ["-m"] and words[1].startswith("benchmarks"):
+    elif words[:1] == ["-m"] and words[1].startswith(TOOLS):
         _parse(words[1], words[2:])
     else:
         assert first == "python", f"nobody knows how to try {command}"
@@ -119,7 +120,7 @@ def check_mention(command: str) -> None:
         meant = known.values() if name == "COMMAND" else [known[name]]
         options = {"--help", *(option for one in meant for parameter in one.params for option in parameter.opts)}
         assert {word for word in words if word.startswith("--")} <= options, command
-    elif name == "-m" and (len(words) == 1 or not words[0].startswith("benchmarks")):
+    elif name == "-m" and (len(words) == 1 or not words[0].startswith(TOOLS)):
         sys.path.insert(0, str(ROOT))
         assert find_spec(words[0]), command
     else:
@@ -133,7 +134,7 @@ def _filled(word: str, names: dict[str, str]) -> str:
 
 
 def _parse(module: str, words: list[str]) -> None:
-    """Let a benchmark read its options, and no more."""
+    """Let a benchmark or `mutants` read its options, and no more."""
 
     class ReadError(Exception):
         pass
@@ -144,7 +145,7 @@ def _parse(module: str, words: list[str]) -> None:
 
     original = argparse.ArgumentParser.parse_args
     sys.path.insert(0, str(ROOT))
-    main = import_module("benchmarks.__main__" if module == "benchmarks" else module).main
+    main = import_module(f"{module}.__main__" if module in TOOLS else module).main
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(argparse.ArgumentParser, "parse_args", read)
         with pytest.raises(ReadError):
