@@ -3,9 +3,10 @@
     python -m benchmarks.responses --root DATA --table nasbench201.csv --column valid_acc_cifar10 --json FILE
 
 Both train a supernet of NAS-Bench-201 one path a step, for as many epochs. During it, the best-response posterior draws
-the paths it is fitted to; after it, a posterior is fitted by each estimator, in as many steps unless `--steps` says,
-with as much evidence and with as much as makes it as undecided. Each is judged by its own supernet (how far the mode is
-behind the best of a hundred draws of it and a hundred uniform ones) and by the table of true accuracies.
+the paths it is fitted to, by the likelihood alone; after it, a posterior is fitted by each estimator, in as many steps
+unless `--steps` says, with evidence of 100 and with as much as makes it as undecided. Each is judged by its own
+supernet (how far the mode is behind the best of a hundred draws of it and a hundred uniform ones) and by the table of
+true accuracies.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from nesbs.runs.quality import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, train_supernet
 
-EVIDENCE = 100.0  # best-response has no way to find its own
+EVIDENCE = 100.0  # of the posteriors fitted afterwards
 
 
 def measure(

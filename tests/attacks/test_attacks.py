@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from nesbs.attacks import AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, frozen
+from nesbs.attacks import AttackSettings, AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, frozen
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 
@@ -282,6 +282,22 @@ def test_autoattack_is_the_librarys(trained):
     assert not torch.equal(found, images)
     assert left is tracer
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_autoattack_has_our_size_and_that_of_its_authors():
+    """The paper gives no ε (app. B.6): ours is that of FGSM and PGD, beside the authors' for CIFAR-10."""
+    settings = AttackSettings()
+    assert (
+        settings.attack("autoattack").epsilon
+        == settings.attack("fgsm").epsilon
+        == settings.attack("pgd").epsilon
+        == 0.01
+    )
+    authors = settings.attack("autoattack8")
+    assert (authors.epsilon, authors.version, authors.name) == (8 / 255, "standard", "autoattack8")
+    assert settings.attacks == ("fgsm", "pgd", "cw", "autoattack", "autoattack8")
+    assert "ours" in AutoAttack.model_fields["epsilon"].description
+    assert "authors'" in type(authors).model_fields["epsilon"].description
 
 
 def test_autoattack_works_with_two_classes(random):

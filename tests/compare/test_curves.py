@@ -183,6 +183,25 @@ def test_the_posterior_is_tempered_and_delta_set(drawn, monkeypatch):
     assert duplicates(found) == 0
 
 
+def test_monte_carlo_judges_as_many_ensembles_as_the_grid_of_delta(drawn, monkeypatch):
+    folder, _, _ = drawn
+    run = Run.open(folder / "seed-0")
+    run.recipe = recipe("sampler.delta=[0.0, 0.5, 1.0]", "sampler.steps=20")
+    harness = CurveHarness(run, 20)
+    counts = []
+
+    def counted(proposals, score, method):
+        counts.append(len(proposals))
+        return proposals[0].architectures, 0.0, proposals[0], []
+
+    monkeypatch.setattr("nesbs.compare.posterior_search.decide", counted)
+    for budget in (6, 20):  # the larger has room for ten ensembles of two, and for three of each δ
+        for method in ("nesbs", "nesbs-mc"):
+            find(harness, Point(method, 2, budget, 1.0))
+    assert counts == [3, 3, 9, 9]
+    assert find(harness, Point("nesbs-mc", 2, 5, 1.0)) is find(harness, Point("nesbs", 2, 5, 1.0)) is None
+
+
 def test_the_table_marks_differences_that_exclude_zero(drawn):
     _, value, _ = drawn
     table = table_of(value)

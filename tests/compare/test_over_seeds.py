@@ -237,6 +237,20 @@ def test_a_budget_is_the_same_for_all(tmp_path):
     assert tuned.rivals.samples == 12  # what rsps, setn and enas judge
 
 
+def test_monte_carlo_judges_as_many_ensembles_as_svgd_rd(tmp_path):
+    changes = ("rivals.judge=supernet", "rivals.measure=supernet", "sampler.delta=[0.0, 0.5, 1.0]")
+
+    def judged(given, name):
+        folder = tmp_path / name
+        compare(given, folder, ["nesbs", "nesbs-mc"], seeds=1)
+        paths = [folder / "seed-0/rivals" / f"{method}.selection.json" for method in ("nesbs", "nesbs-mc")]
+        return [len(files.read_json(path)["proposals"]) for path in paths]
+
+    assert judged(recipe(*changes), "plain") == [6, 6]  # two rounds of three δ
+    assert judged(budgeted(recipe(*changes), 14), "budget") == [6, 6]  # there is room for seven of two
+    assert judged(recipe(*changes, "rivals.rounds=4"), "asked") == [6, 4]
+
+
 def test_paired_intervals_are_students():
     random = np.random.default_rng(0)
     one, other = random.normal(size=(2, 5))

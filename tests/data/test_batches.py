@@ -1,8 +1,12 @@
 """Batches: every image once, augmentation that moves and mirrors and does nothing else."""
 
+import colorsys
+
+import pytest
 import torch
 
 from nesbs.data import augment, batches, cut_out, steps_per_epoch
+from nesbs.data.batches import jitter_colours, lightness, turn_hue
 
 
 def test_an_epoch_shows_images_once_in_batches_of_one_size(noise, random):
@@ -95,3 +99,63 @@ def test_moving_a_part_moves_all_of_it(noise):
     moved = noise.search_train.to("meta")
     assert {getattr(moved, name).device.type for name in ("stored", "labels", "mean", "std", "index")} == {"meta"}
     assert len(moved) == len(noise.search_train)
+
+
+def jittered(images, *strengths):
+    return jitter_colours(images, strengths, generator=torch.Generator().manual_seed(0))
+
+
+def test_each_strength_changes_its_own_measure_of_each_image_within_its_bounds(random):
+    images = 0.3 + 0.1 * torch.rand(300, 3, 4, 4, generator=random)  # so that nothing is cut off
+    torch.testing.assert_close(jittered(images, 0.0, 0.0, 0.0, 0.0), images)
+    grey = lightness(images)
+    spread = images - grey.mean((2, 3), keepdim=True)
+    for place, before, after in (
+        (0, images, jittered(images, 0.4, 0.0, 0.0, 0.0)),
+        (1, spread, jittered(images, 0.0, 0.4, 0.0, 0.0) - grey.mean((2, 3), keepdim=True)),
+        (2, images - grey, jittered(images, 0.0, 0.0, 0.4, 0.0) - grey),
+    ):
+        # One factor an image, the same for all its pixels, anywhere from 0.6 to 1.4.
+        factors = (after * before).sum((1, 2, 3)) / before.square().sum((1, 2, 3))
+        torch.testing.assert_close(after, before * factors.view(-1, 1, 1, 1), rtol=0, atol=1e-5)
+        assert 0.6 <= float(factors.min()) < 0.62, place
+        assert 1.38 < float(factors.max()) <= 1.4001, place
+
+
+def test_the_hue_is_turned_as_colorsys_turns_it(random):
+    pixels = torch.rand(200, 3, generator=random)
+    pixels[:20] = pixels[:20, :1]  # greys
+    pixels[20:40, 1] = pixels[20:40, 0]  # two that are equal
+    turns = torch.rand(200, generator=random) - 0.5
+    found = turn_hue(pixels.view(200, 3, 1, 1), turns.view(200, 1, 1, 1)).view(200, 3)
+    for pixel, turn, after in zip(pixels.tolist(), turns.tolist(), found.tolist(), strict=True):
+        hue, saturation, value = colorsys.rgb_to_hsv(*pixel)
+        assert after == pytest.approx(colorsys.hsv_to_rgb((hue + turn) % 1, saturation, value), abs=1e-5)
+
+
+def test_the_hue_turns_by_up_to_its_strength_both_ways():
+    red = torch.tensor([1.0, 0.0, 0.0]).view(1, 3, 1, 1).expand(300, 3, 1, 1)
+    hues = [colorsys.rgb_to_hsv(*pixel)[0] for pixel in jittered(red, 0.0, 0.0, 0.0, 0.2).view(300, 3).tolist()]
+    turns = [hue - 1 if hue > 0.5 else hue for hue in hues]
+    assert -0.2 <= min(turns) < -0.19
+    assert 0.19 < max(turns) <= 0.2001
+
+
+def test_jittered_images_stay_in_range_and_grey_ones_have_no_colour(random):
+    images = torch.rand(50, 3, 4, 4, generator=random)
+    out = jittered(images, 0.4, 0.4, 0.4, 0.2)
+    assert 0 <= float(out.min()) <= float(out.max()) <= 1
+    grey = torch.rand(50, 1, 4, 4, generator=random)
+    assert torch.equal(jittered(grey, 0.4, 0.4, 0.4, 0.2), jittered(grey, 0.4, 0.4, 0.0, 0.0))
+
+
+def test_batches_are_jittered_where_it_is_asked_for_and_others_are_as_they_were(noise):
+    def drawn(**more):
+        return next(iter(batches(noise.train, 64, generator=torch.Generator().manual_seed(0), crop=2, **more)))[0]
+
+    plain, changed = drawn(), drawn(colour_jitter=(0.4, 0.4, 0.4, 0.2))
+    assert torch.equal(drawn(colour_jitter=(0.0, 0.0, 0.0, 0.0)), plain)
+    assert not torch.equal(changed, plain)
+    # The same images at the same places: pixels that were lighter than others of their image still are.
+    alike = [torch.corrcoef(torch.stack(pair))[0, 1] for pair in zip(plain.flatten(1), changed.flatten(1), strict=True)]
+    assert min(alike) > 0.9

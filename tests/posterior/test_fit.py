@@ -212,6 +212,22 @@ def test_a_planted_best_becomes_the_mode():
     assert posterior.mode() == best
 
 
+@pytest.mark.parametrize(
+    ("schedule", "expected"), [("constant", [0.1] * 4), ("cosine", [0.1, 0.085355, 0.05, 0.014645])]
+)
+def test_the_learning_rate_stays_or_falls_along_a_cosine(schedule, expected):
+    """Adam's first steps along a constant gradient are as long as its rate."""
+    space, seen = toy_edges(), []
+
+    def surrogate(posterior, step, generator):
+        seen.append(posterior.logits[0, 0].item())
+        return posterior.logits[0, 0]
+
+    settings = PosteriorSettings(steps=4, learning_rate=0.1, schedule=schedule, evidence=1e12)
+    fitted = fit_elbo(space, surrogate, settings, generator=torch.Generator())
+    assert torch.tensor([*seen, float(fitted.logits[0, 0])]).diff().tolist() == pytest.approx(expected, abs=1e-4)
+
+
 def test_weight_decay_pulls_towards_uniform():
     space = toy_edges()
     entropies = [

@@ -124,6 +124,7 @@ def test_the_best_response_posterior_is_kept_and_another_one(tmp_path):
     chosen = paper_method("nesbs-mc-best-response").selection(harness)
     supernet, posterior = best_response_of(harness.run)
     assert chosen.sampler == "monte-carlo"
+    assert len(chosen.proposals) == len(harness.run.selection().proposals) == 4  # two rounds of two δ
     assert not torch.equal(posterior.logits, harness.run.posterior().logits)
     again, kept = best_response_of(Run.open(tmp_path / "run"))
     assert torch.equal(kept.logits, posterior.logits)

@@ -128,7 +128,9 @@ def test_without_autoattack_the_others_run(trained, tmp_path, monkeypatch, capsy
     quick = ["--images", "10", "--set", "epsilons=[]"]
     assert call("attack", folder, "--attacks", "autoattack", *quick) == 2
     assert "autoattack needs pyautoattack: pip install 'nesbs[robust]'" in capsys.readouterr().err
-    assert call("attack", folder, "--attacks", "fgsm,autoattack", *quick) == 0
+    assert call("attack", folder, "--attacks", "autoattack,autoattack8", *quick) == 2
+    assert "autoattack needs pyautoattack" in capsys.readouterr().err
+    assert call("attack", folder, "--attacks", "fgsm,autoattack,autoattack8", *quick) == 0
     assert "left out: autoattack needs pyautoattack: pip install 'nesbs[robust]'" in capsys.readouterr().out
     record = files.read_json(folder / "attacks.json")
     assert list(record["ensemble"]["attacks"]) == ["fgsm"]

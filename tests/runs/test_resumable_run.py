@@ -265,7 +265,7 @@ def test_bad_data_leave_no_folder_behind(tmp_path):
         (["evaluation.human=nowhere.npy"], "there is no file"),
         (["evaluation.corruptions=[saturation]"], "needs colour images"),
         (["search.tune=bayesian", "sampler.name=uniform"], "sampler uniform has none"),
-        (["supernet.partial=2"], "has no partial channels"),
+        (["supernet.partial=3"], "must be a multiple of supernet.partial"),
         (["space.name=darts", "supernet.partial=3"], "must be a multiple of supernet.partial"),
         (["space.name=darts", "members.cells=1"], "needs 3 cells or more"),
         (

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nesbs.errors import NesbsError
-from nesbs.spaces import darts, toy_pairs, zoo
+from nesbs.spaces import darts, toy_edges, toy_pairs, zoo
 from nesbs.spaces.operations import Partial, operation
 
 SPACE = darts()
@@ -87,10 +87,8 @@ def test_two_parts_have_fewer_parameters_and_run(random):
 def test_partial_channels_that_do_not_fit_are_refused():
     with pytest.raises(NesbsError, match=r"supernet\.channels must be a multiple of supernet\.partial .3., found 4"):
         supernet(3)
-    from nesbs.spaces import nasbench201
-
-    with pytest.raises(NesbsError, match=r"space nasbench201 has no partial channels: set supernet\.partial=1"):
-        supernet(2, nasbench201())
+    with pytest.raises(NesbsError, match=r"supernet\.channels must be a multiple of supernet\.partial .3., found 4"):
+        supernet(3, toy_edges())
 
 
 def test_too_few_cells_to_hold_a_normal_one_are_refused():

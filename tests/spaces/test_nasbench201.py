@@ -9,6 +9,7 @@ import torch
 from nesbs.errors import NesbsError
 from nesbs.spaces import nasbench201
 from nesbs.spaces.architecture import live
+from nesbs.spaces.operations import Partial
 
 SPACE = nasbench201()
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "nasbench201_sample.csv").read_text().splitlines()))
@@ -84,3 +85,28 @@ def test_a_cell_computes_the_sum_of_its_edges():
 def test_a_wrong_string_is_refused(text, message):
     with pytest.raises(NesbsError, match=message):
         SPACE.parse(text)
+
+
+def test_partial_channels_run_half_of_them_and_nothing_passes_by_none(random):
+    """One path, many paths and the mixture of one-hot gates agree; `none` is no edge, whatever K is."""
+    torch.manual_seed(0)
+    network = SPACE.supernet(classes=3, in_channels=3, channels=4, cells=1, affine=False, partial=2)
+    whole = SPACE.supernet(classes=3, in_channels=3, channels=4, cells=1, affine=False)
+    assert sum(p.numel() for p in network.parameters()) < sum(p.numel() for p in whole.parameters())
+    assert any(isinstance(module, Partial) for module in network.modules())
+    assert not any(isinstance(module, Partial) for module in whole.modules())
+    images = torch.rand(4, 3, 8, 8, generator=random)
+    dead = SPACE.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|")
+    drawn = [*SPACE.sample(5, generator=random), dead]
+    together = network.many(images, drawn)
+    for architecture, logits in zip(drawn, together, strict=True):
+        alone = network(images, architecture)
+        torch.testing.assert_close(logits, alone, rtol=0, atol=1e-5)
+        if architecture != dead:
+            gates = torch.nn.functional.one_hot(SPACE.encode_all([architecture])[0], 5).float()[None]
+            torch.testing.assert_close(network.mixture(images, gates), alone, rtol=0, atol=1e-5)
+    assert torch.equal(together[-1][0], together[-1][1])  # nothing of the image arrives
+    # A path of skips alone hands all channels on, shuffled: what passes by is not lost.
+    skip = network.stages[0][0].edges["1_0"]["skip_connect"]
+    x = torch.rand(1, 4, 2, 2, generator=random)
+    assert torch.equal(skip(x), x[:, [0, 2, 1, 3]])

@@ -1,6 +1,6 @@
 """Adversarial attacks, and the defence of an ensemble of which the attacker knows one member."""
 
-from nesbs.attacks.autoattack import AutoAttack, autoattack_library
+from nesbs.attacks.autoattack import AutoAttack, AutoAttack8, autoattack_library
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.defence import (
     ATTACKS,
@@ -21,4 +21,4 @@ from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
 from nesbs.attacks.pictures import Album
 from nesbs.attacks.sanity import Check, sanity_attacks, sanity_checks
-from nesbs.attacks.settings import PAPER, AttackSettings
+from nesbs.attacks.settings import NAMES, AttackSettings

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.attacks.autoattack import AutoAttack
+from nesbs.attacks.autoattack import AutoAttack, AutoAttack8
 from nesbs.attacks.captured import CapturedModel
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.fgsm import Fgsm
@@ -39,7 +39,7 @@ class Attack(Protocol):
 
 
 ATTACKS: dict[str, type[Fgsm] | type[Pgd] | type[CarliniWagner] | type[AutoAttack] | type[Noise]] = {
-    attack.name: attack for attack in (Fgsm, Pgd, CarliniWagner, AutoAttack, Noise)
+    attack.name: attack for attack in (Fgsm, Pgd, CarliniWagner, AutoAttack, AutoAttack8, Noise)
 }
 
 
@@ -155,8 +155,9 @@ def attack_then_defend(
 ) -> Defence:
     """Attack each member in turn, then the ensemble itself, and measure all of them on the perturbed images.
 
-    `attack` is a name (`fgsm`, `pgd`, `cw`, `autoattack`: the paper's settings) or an object such as
-    `nesbs.Pgd(epsilon=0.02)`; `data` a split, or a data set, whose test images are taken.
+    `attack` is a name (`fgsm`, `pgd`, `cw`, `autoattack`, `autoattack8`: the paper's settings, AutoAttack with ε = 0.01
+    and 8/255) or an object such as `nesbs.Pgd(epsilon=0.02)`; `data` a split, or a data set, whose test images are
+    taken.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.ensemble import train_ensemble

@@ -57,7 +57,7 @@ def attack(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders with trained members.")],
     attacks: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME", help="Of fgsm, pgd, cw, autoattack; all by default."),
+        typer.Option(metavar="NAME,NAME", help="Of fgsm, pgd, cw, autoattack, autoattack8; all by default."),
     ] = None,
     images: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="So many test images, for a quick look; all by default.")
@@ -74,7 +74,9 @@ def attack(
 
     \b
     --set pgd.steps=100: a setting of an attack; there are
-      fgsm.epsilon autoattack.epsilon autoattack.version
+      fgsm.epsilon
+      autoattack.epsilon autoattack.version (ε: 0.01)
+      autoattack8.epsilon autoattack8.version (ε: 8/255)
       pgd.epsilon pgd.step_size pgd.steps pgd.random_start
       cw.rule cw.search_steps cw.c_low cw.c_high cw.steps
       cw.learning_rate cw.confidence

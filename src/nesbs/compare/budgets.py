@@ -31,7 +31,7 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
     >>> recipe.rivals.rounds, recipe.rivals.samples
     (6, 12)
     """
-    values = recipe.search.trials if recipe.search.tune == "bayesian" else deltas_of(get_sampler(recipe.sampler))
+    values = values_of_delta(recipe)
     rounds = budget // (recipe.ensemble.size * values)
     if rounds < 1:
         raise NesbsError(
@@ -41,7 +41,7 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
     population = recipe.rivals.population
     rivals = {
         "pool": budget,
-        "rounds": budget // recipe.ensemble.size,
+        "rounds": rounds * values,  # nesbs-mc draws as many ensembles as nesbs
         "samples": budget,
         "population": None if population is None else min(population, budget),
     }
@@ -51,6 +51,21 @@ def budgeted(recipe: Recipe, budget: int) -> Recipe:
             "rivals": recipe.rivals.model_copy(update=rivals),
         }
     )
+
+
+def ensembles_judged(recipe: Recipe) -> int:
+    """How many ensembles `nesbs` judges: those of every round and δ. `nesbs-mc` is given as many.
+
+    >>> from nesbs.runs.recipe import load_recipe
+    >>> ensembles_judged(load_recipe("cifar10-nasbench201"))  # five rounds, eight values of δ
+    40
+    """
+    return recipe.search.rounds * values_of_delta(recipe)
+
+
+def values_of_delta(recipe: Recipe) -> int:
+    """How many values of δ `nesbs` tries: the grid's, or those of Bayesian optimisation."""
+    return recipe.search.trials if recipe.search.tune == "bayesian" else deltas_of(get_sampler(recipe.sampler))
 
 
 def deltas_of(sampler: Sampler) -> int:

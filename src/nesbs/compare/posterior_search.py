@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nesbs import rng
-from nesbs.compare.budgets import MOST, deltas_of, measured_once, times_within
+from nesbs.compare.budgets import MOST, deltas_of, ensembles_judged, measured_once, times_within
 from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
 from nesbs.ensemble import Selection, decide, search
@@ -65,20 +65,28 @@ class PosteriorSearch(Method):
             return chosen(rounds, stage.share)
 
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
-        """Decide among the first rounds of the largest budget's, as many as the point's budget holds."""
-        sampler = self.sampler(harness.run.recipe)
+        """Decide among the first rounds of the largest budget's, as many as the point's budget holds.
+
+        Ensembles come by whole rounds of the recipe's δ, for Monte Carlo too: all samplers judge as many.
+        """
+        recipe = harness.run.recipe
+        sampler = self.sampler(recipe)
         if isinstance(sampler, SvgdRd):
             sampler = replace(sampler, device=str(harness.run.data.test.device))
             sampler = sampler if point.delta is None else replace(sampler, delta=point.delta)
-        each_round = point.size * deltas_of(sampler)
-        rounds = point.budget // each_round
+        together = deltas_of(get_sampler(recipe.sampler)) if point.delta is None else 1
+
+        def rounds_in(budget: int) -> int:
+            return budget // (point.size * together) * together // deltas_of(sampler)
+
+        rounds = rounds_in(point.budget)
         if rounds < 1:
             return None
         draw = replace(point, budget=0)
         if draw not in harness.drawn:
-            harness.drawn[draw] = _proposals(harness, point, sampler, harness.largest // each_round)
+            harness.drawn[draw] = _proposals(harness, point, sampler, rounds_in(harness.largest))
         proposals = [proposal for proposal in harness.drawn[draw] if proposal.round <= rounds]
-        return decide(proposals, harness.score, harness.run.recipe.search.method)[0] if proposals else None
+        return decide(proposals, harness.score, recipe.search.method)[0] if proposals else None
 
 
 class RunSearch(PosteriorSearch):
@@ -118,5 +126,5 @@ NESBS_MC = PosteriorSearch(
     "nesbs-mc",
     "the same with Monte Carlo sampling",
     lambda recipe: MonteCarlo(),
-    lambda recipe: recipe.rivals.rounds or recipe.search.rounds,  # more rounds make up for having no δ to try
+    lambda recipe: recipe.rivals.rounds or ensembles_judged(recipe),
 )

@@ -1,4 +1,4 @@
-"""Batches made on the device: one shuffle an epoch; crop, flip and cutout as index arithmetic."""
+"""Batches made on the device: one shuffle an epoch; crop, flip and cutout as index arithmetic, colour jitter."""
 
 from collections.abc import Iterator
 
@@ -9,10 +9,18 @@ from nesbs.data.split import Split
 from nesbs.data.streaming import FileImages
 
 AHEAD = 16  # batches made at once on a GPU
+LUMA = (0.299, 0.587, 0.114)  # how light red, green and blue are (ITU-R BT.601)
 
 
 def batches(
-    split: Split, batch_size: int, *, generator: torch.Generator, crop: int = 0, flip: bool = False, cutout: int = 0
+    split: Split,
+    batch_size: int,
+    *,
+    generator: torch.Generator,
+    crop: int = 0,
+    flip: bool = False,
+    colour_jitter: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
+    cutout: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield one epoch of shuffled batches: images (batch, channels, height, width) in [0, 1], labels (batch,).
 
@@ -28,6 +36,8 @@ def batches(
         images = stored.float().div_(255)
         if crop or flip:
             images = augment(images, crop=crop, flip=flip, generator=generator)
+        if any(colour_jitter):
+            images = jitter_colours(images, colour_jitter, generator=generator)
         if cutout:
             images = cut_out(images, cutout, fill=split.mean, generator=generator)
         yield from zip(images.split(size), split.labels[index].split(size), strict=True)
@@ -74,6 +84,62 @@ def augment(images: Tensor, *, crop: int, flip: bool, generator: torch.Generator
     image = torch.arange(batch, device=device)[:, None, None]
     # Indices around a slice put the indexed axes first: (batch, height, width, channels).
     return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def jitter_colours(
+    images: Tensor, strengths: tuple[float, float, float, float], *, generator: torch.Generator
+) -> Tensor:
+    """Change brightness, contrast, saturation and hue of each image in [0, 1] at random, each by up to its strength.
+
+    The first three are multiplied by 1 ± strength (contrast around the image's mean lightness, saturation around each
+    pixel's), the hue is turned by up to ± strength of the colour circle. Images of one channel have neither saturation
+    nor hue. These are the changes of torchvision's `ColorJitter`, by which P-DARTS trains on ImageNet; there their
+    order is drawn for each image, here it is always this one.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> jitter_colours(torch.rand(4, 3, 8, 8), (0.4, 0.4, 0.4, 0.2), generator=random).shape
+    torch.Size([4, 3, 8, 8])
+    """
+    shape = (len(strengths), len(images), 1, 1, 1)
+    changes = 2 * torch.rand(shape, generator=generator, device=images.device) - 1
+    brightness, contrast, saturation, turn = (
+        strength * change for strength, change in zip(strengths, changes, strict=True)
+    )
+    images = (images * (1 + brightness)).clamp(0, 1)
+    grey = lightness(images).mean((2, 3), keepdim=True)
+    images = (grey + (images - grey) * (1 + contrast)).clamp(0, 1)
+    if images.shape[1] != len(LUMA):
+        return images
+    grey = lightness(images)
+    return turn_hue((grey + (images - grey) * (1 + saturation)).clamp(0, 1), turn)
+
+
+def lightness(images: Tensor) -> Tensor:
+    """Return how light each pixel is, (batch, 1, height, width); images of one channel as they are."""
+    if images.shape[1] != len(LUMA):
+        return images
+    return torch.einsum("bchw,c->bhw", images, images.new_tensor(LUMA))[:, None]
+
+
+def turn_hue(images: Tensor, turn: Tensor) -> Tensor:
+    """Turn the hue of every pixel by a share of the colour circle, (batch, 1, 1, 1); lightest and darkest part stay.
+
+    >>> red = torch.tensor([1.0, 0.0, 0.0]).view(1, 3, 1, 1)
+    >>> turn_hue(red, torch.full((1, 1, 1, 1), 1 / 3)).flatten().round(decimals=4)  # green
+    tensor([0., 1., 0.])
+    """
+    red, green, blue = images.split(1, 1)
+    high, low = images.amax(1, keepdim=True), images.amin(1, keepdim=True)
+    span = high - low
+    divisor = span.masked_fill(span == 0, 1)  # greys have no hue, and need none
+    hue = torch.where(
+        high == red,
+        (green - blue) / divisor,
+        torch.where(high == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor),
+    )
+    # From hue (in sixths of the circle) to red, green, blue: low for two sixths, high for two, between them else.
+    sixths = (hue + 6 * turn + images.new_tensor([5.0, 3.0, 1.0]).view(1, 3, 1, 1)) % 6
+    return high - span * torch.minimum(sixths, 4 - sixths).clamp(0, 1)
 
 
 def cut_out(images: Tensor, side: int, *, fill: Tensor, generator: torch.Generator) -> Tensor:

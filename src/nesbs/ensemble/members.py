@@ -171,6 +171,7 @@ def train_ensemble(
     crop: int = DEFAULT.crop,
     flip: bool = DEFAULT.flip,
     cutout: int = DEFAULT.cutout,
+    colour_jitter: tuple[float, float, float, float] = DEFAULT.colour_jitter,
     precision: Literal["auto", "float32", "bfloat16"] = DEFAULT.precision,
     cells: int | None = DEFAULT.cells,
     channels: int | None = DEFAULT.channels,

@@ -105,9 +105,11 @@ def fit_elbo(
     adapts = settings.evidence == "auto"
     evidence = FIRST_EVIDENCE if settings.evidence == "auto" else settings.evidence
     logits = posterior.logits.requires_grad_()
-    optimiser = torch.optim.Adam([logits], betas=(0.9, 0.999), weight_decay=settings.weight_decay)
+    rate, decay = settings.learning_rate, settings.weight_decay
+    optimiser = torch.optim.Adam([logits], lr=rate, betas=(0.9, 0.999), weight_decay=decay)
     for step in range(settings.steps):
-        optimiser.param_groups[0]["lr"] = cosine(step, settings.steps, settings.learning_rate)
+        if settings.schedule == "cosine":
+            optimiser.param_groups[0]["lr"] = cosine(step, settings.steps, rate)
         optimiser.zero_grad()
         objective = surrogate(posterior, step, generator) - posterior.kl() / evidence
         (-objective).backward()
@@ -167,6 +169,7 @@ def fit_posterior(
     batch_size: int = DEFAULT.batch_size,
     architectures: int = DEFAULT.architectures,
     learning_rate: float = DEFAULT.learning_rate,
+    schedule: Literal["cosine", "constant"] = DEFAULT.schedule,
     weight_decay: float = DEFAULT.weight_decay,
     gumbel_temperature: float = DEFAULT.gumbel_temperature,
     temperature: float = DEFAULT.temperature,

@@ -41,7 +41,10 @@ class PosteriorSettings(Settings):
     steps: int = Field(700, ge=1, description="of each fit")
     batch_size: int = Field(500, ge=2)
     architectures: int = Field(4, ge=2, description="drawn a step by leave-one-out")
-    learning_rate: float = Field(0.03, gt=0, description="Adam's, falling to 0 along a cosine")
+    learning_rate: float = Field(0.03, gt=0, description="Adam's, at its highest")
+    schedule: Literal["cosine", "constant"] = Field(
+        "cosine", description="whether the learning rate falls to 0 along a cosine or stays (paper)"
+    )
     weight_decay: float = Field(0.0, ge=0, description="paper: 3e-4")
     gumbel_temperature: float = Field(1.0, gt=0, description="of straight-through's softmax; not τ")
     temperature: float = Field(1.0, gt=0, description="the paper's τ, which divides the fitted logits")

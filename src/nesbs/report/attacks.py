@@ -28,7 +28,8 @@ def attacked_images(record: AttacksRecord) -> str:
 
 def attack_name(name: str) -> str:
     """An attack as the page names it."""
-    return {"fgsm": "FGSM", "pgd": "PGD", "cw": "CW", "autoattack": "AutoAttack"}.get(name, name)
+    names = {"fgsm": "FGSM", "pgd": "PGD", "cw": "CW", "autoattack": "AutoAttack", "autoattack8": "AutoAttack 8/255"}
+    return names.get(name, name)
 
 
 def settings_in_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -134,7 +135,7 @@ def attacks_as_text(records: Sequence[tuple[str, AttacksRecord]]) -> str:
             if several:
                 label = name if label == "ensemble" else "  " + label
             lines.append([label, *(cell.removesuffix(" %") for cell in cells)])
-    widths = (f"<{wide}", "<11", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
+    widths = (f"<{wide}", "<17", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
     notes = dict.fromkeys(note for _, record in records for note in _notes(record))
     return "\n".join([Table([*heads, "L2"], lines).as_text(*widths), *notes])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nesbs.records.recipe import Recipe
 from nesbs.report import formats
 from nesbs.reproduce.paper_methods import paper_method
-from nesbs.reproduce.spec import DataPart, Experiment, ScaleName
+from nesbs.reproduce.spec import Experiment, ScaleName
 
 MACHINE = "one NVIDIA H200, docs/speed.md"
 TRAINING_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "imagenet16-120": 151_700}
@@ -45,9 +45,10 @@ def costs_of(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...] 
         searched = [] if part.searched_on else [_supernet(recipe), _posterior(recipe)]
         costs += [
             Cost(f"{times}: {cost.what}", cost.hours and chosen.seeds * cost.hours)
-            for cost in (*searched, *_networks(experiment, scale, part, recipe))
+            for cost in (*searched, *_networks(experiment, scale, label, recipe))
         ]
-    one_shot = sorted(name for name in set(experiment.asked(scale).values()) if paper_method(name).own_supernet)
+    asked = {name for label in chosen.parts for names in experiment.asked(scale, label).values() for name in names}
+    one_shot = sorted(name for name in asked if paper_method(name).own_supernet)
     if one_shot:
         costs.append(Cost(f"supernets of {', '.join(one_shot)}", None))
     if experiment.kind in ("posteriors", "discrepancy"):
@@ -78,10 +79,11 @@ def statement(experiment: Experiment, scale: ScaleName, changes: tuple[str, ...]
     return "\n".join(lines)
 
 
-def _networks(experiment: Experiment, scale: ScaleName, part: DataPart, recipe: Recipe) -> Iterator[Cost]:
-    """Yield the networks trained under one seed."""
+def _networks(experiment: Experiment, scale: ScaleName, label: str, recipe: Recipe) -> Iterator[Cost]:
+    """Yield the networks trained on a part under one seed."""
     chosen = experiment.scales[scale]
-    methods = [paper_method(name) for name in experiment.asked(scale).values()]
+    part = chosen.parts[label]
+    methods = [paper_method(name) for names in experiment.asked(scale, label).values() for name in names]
     if experiment.kind == "quality":
         yield _members(recipe, int(chosen.quality["architectures"]), int(chosen.quality["epochs"]))
     if experiment.kind in ("quality", "curves", "discrepancy", "gaussians"):

@@ -32,7 +32,8 @@ class BestResponse(PosteriorSearch):
     stages = ("best response",)
 
     def __init__(self, plain: PosteriorSearch) -> None:
-        super().__init__(plain.name + BEST_RESPONSE, f"{plain.name} with the best-response posterior", plain.sampler)
+        said = f"{plain.name} with the best-response posterior"
+        super().__init__(plain.name + BEST_RESPONSE, said, plain.sampler, plain.rounds)
 
     def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
         """Return the supernet and the posterior that are trained together."""

@@ -39,7 +39,7 @@ def run_methods(work: Work) -> None:
         if part.search_only:
             continue
         source = searched.get((part.searched_on or "", seed))
-        for method in work.methods(harness).values():
+        for method in work.methods(label, harness):
             _save_row(work, label, method, measured_row(method, harness, source, count=count))
 
 
@@ -49,7 +49,7 @@ def run_attacks(work: Work) -> None:
     searched = {}
     for label, part, harness in work.harnesses(seeds=1):
         searched[label] = harness
-        for method in work.methods(harness).values():
+        for method in work.methods(label, harness):
             measured_row(method, harness, searched.get(part.searched_on or ""))
             name, ensemble = paper_method(method).name, trained_ensemble(method, harness)
             attacked = attack_ensemble(harness.run, name, ensemble, settings)
@@ -76,7 +76,7 @@ def run_quality(work: Work) -> None:
 def run_posteriors(work: Work) -> None:
     """Run Table 7: NESBS with either posterior."""
     for label, _, harness in work.harnesses():
-        for method in work.methods(harness).values():
+        for method in work.methods(label, harness):
             for name in (method, method + BEST_RESPONSE):
                 _save_row(work, label, name, measured_row(name, harness))
 
@@ -99,8 +99,7 @@ def run_curves(work: Work) -> None:
     """Run Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
     scale = work.scale
     for label, _, harness in work.harnesses(seeds=1):
-        methods = list(work.methods(harness).values())
-        grid = CurveGrid(methods, scale.budgets, scale.sizes, scale.temperatures, scale.deltas)
+        grid = CurveGrid(work.methods(label, harness), scale.budgets, scale.sizes, scale.temperatures, scale.deltas)
         recipe, folder = harness.run.recipe, harness.run.folder.parent
         drawn = curves(recipe, folder, grid, seeds=scale.seeds, device=work.device, progress=work.progress)
         work.save_part(label, points=drawn.points, seeds=drawn.seeds)

@@ -77,14 +77,26 @@ class Experiment(Settings):
     about: str = Field(description="one line")
     kind: Literal["methods", "attacks", "quality", "posteriors", "discrepancy", "tradeoff", "curves", "gaussians"]
     rows: dict[str, str] = Field({}, description="the paper's row: our method, KIND:CELL for one of a published cell")
+    averages: dict[str, dict[str, tuple[str, ...]]] = Field(
+        {}, description="the paper's row that is a mean over several networks: our methods, by part"
+    )
     columns: dict[str, Column] = Field({}, description="the paper's column: what we measure")
     notes: tuple[str, ...] = ()
     scales: dict[ScaleName, Scale]
 
-    def asked(self, scale: ScaleName) -> dict[str, str]:
-        """Return the rows that are run at a scale."""
+    def methods(self, row: str, part: str) -> tuple[str, ...]:
+        """Return our methods behind a row of the paper's on a part: one, several that it is the mean of, or none.
+
+        >>> experiment("table2").methods("DARTS- (avg)", "CIFAR-100")[0]
+        'single:darts-minus-c100'
+        """
+        return (self.rows[row],) if row in self.rows else self.averages.get(row, {}).get(part, ())
+
+    def asked(self, scale: ScaleName, part: str) -> dict[str, tuple[str, ...]]:
+        """Return the rows that are run at a scale on a part, with their methods."""
         wanted = self.scales[scale].rows
-        return self.rows if wanted is None else {row: self.rows[row] for row in wanted}
+        rows = (*self.rows, *self.averages) if wanted is None else wanted
+        return {row: methods for row in rows if (methods := self.methods(row, part))}
 
 
 class PaperFigures(Settings):

@@ -16,9 +16,9 @@ IMAGES = 1000  # test images whose predictions the map is made of, at most
 def run_tradeoff(work: Work) -> None:
     """Train every architecture of every ensemble `repeats` times; record errors, and predictions on a plane."""
     for label, _, harness in work.harnesses(seeds=1):
-        recipe, methods = harness.run.recipe, work.methods(harness)
+        recipe, methods = harness.run.recipe, work.methods(label, harness)
         test, networks, predictions = harness.run.data.test, {}, []
-        for method in methods.values():
+        for method in methods:
             architectures = list(dict.fromkeys(paper_method(method).selection(harness).architectures))
             trained = [architecture for architecture in architectures for _ in range(work.scale.repeats)]
             ensemble = Ensemble(harness.trained.members(trained))

@@ -31,6 +31,8 @@ from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours
 WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together"}  # on what a shared folder holds
+# Settings that older folders do not know: at their defaults they do not count for a folder's name.
+ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule"}
 
 
 @dataclass
@@ -112,35 +114,38 @@ class Work:
         """Yield the parts whose data are there, with a harness for each of so many seeds, by default the scale's."""
         for label, part, recipe in self.parts():
             for offset in range(self.scale.seeds if seeds is None else seeds):
-                harness = self.harness(recipe, recipe.seed + offset)
+                harness = self.harness(label, recipe, recipe.seed + offset)
                 self._describe(label, harness.run)
                 yield label, part, harness
 
-    def methods(self, harness: Harness) -> dict[str, str]:
-        """Return the paper's rows that can be run, with their methods; the record says which cannot."""
-        asked = self.experiment.asked(self.scale_name)
+    def methods(self, label: str, harness: Harness) -> list[str]:
+        """Return the methods that can be run on a part; the record says which of the paper's rows cannot."""
+        asked = self.experiment.asked(self.scale_name, label)
         reasons = {}
-        for row, method in asked.items():
+        for row, methods in asked.items():
             try:
-                check_cell(method, harness.run)
+                for method in methods:
+                    check_cell(method, harness.run)
             except NesbsError as error:
                 reasons[row] = str(error)
         earlier = {name: why for name, why in (self.record.left_out or {}).items() if name not in asked}
         self.record = self.record.replace(left_out={**earlier, **reasons})
-        return {row: method for row, method in asked.items() if row not in reasons}
+        return [method for row, methods in asked.items() if row not in reasons for method in methods]
 
     def place(self, recipe: Recipe) -> Path:
         """Return the folder of a recipe's runs, the same for every experiment at this scale."""
-        values = {k: v for k, v in flatten(recipe.model_dump(mode="json")).items() if k not in WITHOUT_EFFECT}
+        values, usual = (flatten(each.model_dump(mode="json")) for each in (recipe, Recipe()))
+        left_out = WITHOUT_EFFECT | {key for key in ADDED_LATER if values[key] == usual[key]}
+        values = {key: value for key, value in values.items() if key not in left_out}
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
         data = re.sub(r"[^\w.-]+", "-", Path(recipe.data.name).name)
         return self.out / self.scale_name / "runs" / f"{data}-{recipe.space.name}-{digest}"
 
-    def harness(self, recipe: Recipe, seed: int) -> Harness:
-        """Return the harness around the run of a recipe under one seed."""
+    def harness(self, label: str, recipe: Recipe, seed: int) -> Harness:
+        """Return the harness around the run of a part's recipe under one seed."""
         folder = self.place(recipe)
         if recipe.ensemble.architectures is None:
-            asked = self.experiment.asked(self.scale_name).values()
+            asked = [method for methods in self.experiment.asked(self.scale_name, label).values() for method in methods]
             begin(recipe, folder, [METHODS[method] for method in asked if method in METHODS], self.scale.seeds)
         own = recipe.model_copy(update={"seed": seed})
         return Harness(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))

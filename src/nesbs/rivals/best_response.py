@@ -3,6 +3,8 @@
     each step   α ← α + Adam(∇_α  log-likelihood of a validation batch, straight-through Gumbel-Softmax)
                 A ∼ p_α;  weights on the path A ← SGD on a training batch
 
+The likelihood alone, without the KL to the prior (sec. 3.2): nothing holds it back from a single architecture.
+
 What is good early is drawn more often and so trained more (the Matthew effect): a fair comparison of
 architectures is lost, which is why the paper fits its posterior afterwards, on a supernet trained uniformly.
 """
@@ -19,14 +21,13 @@ from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.supernet import Estimator, Supernet
 
 NAME = "best response"  # of its random streams
-NO_PRIOR = 1e9  # observations the likelihood counts for, beside which the prior's KL is nothing: SNAS has none
 
 
 def best_response(request: SearchRequest, posterior: PosteriorSettings | None = None) -> tuple[Supernet, Posterior]:
     """Train a supernet and its posterior together.
 
-    Of `posterior` the learning rate, batch size, evidence, Gumbel temperature and temperature count; its steps are
-    the supernet's.
+    Of `posterior` the learning rate, weight decay, batch size, Gumbel temperature and temperature count; its steps
+    are the supernet's.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -38,8 +39,6 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
     True
     """
     fitted = posterior or PosteriorSettings()
-    if fitted.evidence == "auto":
-        raise NesbsError("the best-response posterior has no posterior.evidence=auto: name a number")
     if request.settings.paths != "one":
         raise NesbsError("the best-response posterior draws its own paths: set supernet.paths=one")
     learner = Learner(request.supernet(mixed_by="the best-response posterior"))
@@ -49,9 +48,8 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
             return -learner.mixture_loss(gates, step.images, step.labels).cpu()
 
         surrogate = straight_through(log_likelihood, fitted.gumbel_temperature)
-        return learner.slope(
-            lambda now: surrogate(now, step.batch.step, step.random) - now.kl() / float(fitted.evidence)
-        )
+        slope = learner.slope(lambda now: surrogate(now, step.batch.step, step.random))
+        return slope - fitted.weight_decay * learner.logits.cpu()  # as Adam has it
 
     def loss(step: Step) -> Tensor:
         random = rng.generator(request.seed, NAME, "path", step.batch.epoch, step.batch.step)
@@ -80,7 +78,6 @@ def snas(request: SearchRequest) -> SearchResult:
     fitted = PosteriorSettings(
         learning_rate=LEARNING_RATE if request.learning_rate is None else request.learning_rate,
         batch_size=request.settings.batch_size,
-        evidence=NO_PRIOR,
     )
     supernet, posterior = best_response(request, fitted)
     return SearchResult(posterior.mode(), supernet)

@@ -23,7 +23,11 @@ class RivalSettings(Settings):
         gt=0,
         description="of search that each method may take, measured; then pool and rounds are what fits",
     )
-    rounds: int | None = Field(None, ge=1, description="T of nesbs-mc, which has no δ; by default search.rounds")
+    rounds: int | None = Field(
+        None,
+        ge=1,
+        description="T of nesbs-mc, which has no δ; by default as many ensembles as nesbs judges, over all its δ",
+    )
     pool_epochs: int = Field(50, ge=1, description="of each one's training, at most members.epochs; paper: 50")
     population: int | None = Field(
         None, ge=1, description="of NES-RE; by default 50 as in its paper, or half the pool where that is less"

@@ -18,7 +18,7 @@ from nesbs import rng
 from nesbs.attacks import Album, AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, autoattack_library
 from nesbs.attacks.defence import Clean, Defence, Round, attack_round, clean_accuracy, sources
 from nesbs.attacks.sanity import sanity_attacks, sanity_checks
-from nesbs.attacks.settings import PAPER, AttackSettings
+from nesbs.attacks.settings import NAMES, AttackSettings
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
@@ -78,7 +78,7 @@ def _merged(earlier: AttacksRecord | None, new: AttacksRecord) -> AttacksRecord:
 
     def both(first: dict[str, Any] | None, second: dict[str, Any] | None) -> dict[str, Any]:
         entries = {**(first or {}), **(second or {})}
-        return {name: entries[name] for name in PAPER if name in entries}
+        return {name: entries[name] for name in NAMES if name in entries}
 
     values: dict[str, Any] = {"settings": both(earlier.settings, new.settings)}
     for name in ("ensemble", "uniform"):
@@ -103,13 +103,14 @@ def drawn(split: Split, images: int | None, *, seed: int) -> Split:
 
 def _available(names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """The attacks that can be made here, and why the others cannot."""
+    by_library = [name for name in names if name.startswith("autoattack")]
     try:
-        if "autoattack" in names:
+        if by_library:
             autoattack_library()
     except NesbsError as error:
-        if len(names) == 1:
+        if len(names) == len(by_library):
             raise
-        return [name for name in names if name != "autoattack"], {"autoattack": str(error)}
+        return [name for name in names if name not in by_library], dict.fromkeys(by_library, str(error))
     return list(names), {}
 
 

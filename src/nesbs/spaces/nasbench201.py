@@ -16,7 +16,16 @@ from torch import Tensor, nn
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
 from nesbs.spaces.choice_cell import ChoiceCell, Edges
-from nesbs.spaces.operations import Norm, Normalise, ReluConvNorm, member_norm, operation, supernet_norm
+from nesbs.spaces.operations import (
+    Norm,
+    Normalise,
+    Partial,
+    ReluConvNorm,
+    check_parts,
+    member_norm,
+    operation,
+    supernet_norm,
+)
 from nesbs.spaces.shared_state import SharedState
 from nesbs.spaces.space import Member, PathNetwork, Space, Stem
 
@@ -75,12 +84,10 @@ class EdgeSpace(Space):
     def supernet(
         self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool, partial: int = 1
     ) -> PathNetwork:
-        """Every operation on every edge."""
-        if partial != 1:  # `none` passes nothing on, so nothing may pass by it
-            raise NesbsError(f"space {self.name} has no partial channels: set supernet.partial=1, found {partial}")
-
-        edges = dict.fromkeys(self.edges, self.operations)
-        return EdgeNetwork(self, edges, classes, in_channels, channels, cells, supernet_norm(affine=affine))
+        """Every operation on every edge; with partial channels nothing passes by `none`, which is no edge."""
+        check_parts(channels, partial)
+        edges, norm = dict.fromkeys(self.edges, self.operations), supernet_norm(affine=affine)
+        return EdgeNetwork(self, edges, classes, in_channels, channels, cells, norm, partial)
 
     def network(
         self,
@@ -121,6 +128,7 @@ class EdgeNetwork(PathNetwork):
         channels: int,
         cells: int,
         norm: Norm,
+        partial: int = 1,
     ) -> None:
         super().__init__()
         self.space = space
@@ -130,7 +138,7 @@ class EdgeNetwork(PathNetwork):
         self.stem = nn.Sequential(nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), norm(channels))
         widths = [channels, 2 * channels, 4 * channels]
         self.stages = nn.ModuleList(
-            nn.ModuleList(ChoiceCell(edges, _build(width, norm)) for _ in range(cells)) for width in widths
+            nn.ModuleList(ChoiceCell(edges, _build(width, norm, partial)) for _ in range(cells)) for width in widths
         )
         self.reductions = nn.ModuleList(Reduction(width, 2 * width, norm) for width in widths[:-1])
         self.last = nn.Sequential(norm(widths[-1]), nn.ReLU())
@@ -174,9 +182,14 @@ class EdgeNetwork(PathNetwork):
         return logits
 
 
-def _build(width: int, norm: Norm) -> Callable[[str, int], nn.Module]:
-    """Makes an operation of a given width, whatever the edge."""
-    return lambda op, _: operation(op, width, 1, norm)
+def _build(width: int, norm: Norm, partial: int) -> Callable[[str, int], nn.Module]:
+    """Makes an operation of a given width, whatever the edge; with partial channels on the first of so many parts."""
+
+    def build(op: str, source: int) -> nn.Module:
+        module = operation(op, width // partial, 1, norm)
+        return module if partial == 1 else Partial(module, partial, 1)
+
+    return build
 
 
 def _or_zeros(state: SharedState, x: SharedState) -> SharedState:

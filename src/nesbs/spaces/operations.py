@@ -176,6 +176,12 @@ class Partial(nn.Module):
         return torch.cat([changed[:, :, None], rest], 2).flatten(1, 2)
 
 
+def check_parts(channels: int, parts: int) -> None:
+    """Raise where channels cannot be split into as many parts."""
+    if channels % parts:
+        raise NesbsError(f"supernet.channels must be a multiple of supernet.partial ({parts}), found {channels}")
+
+
 def member_norm(channels: int) -> nn.Module:
     """BatchNorm of a stand-alone network: affine, with running averages for testing."""
     return nn.BatchNorm2d(channels)

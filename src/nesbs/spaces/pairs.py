@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
-from nesbs.spaces.operations import Norm, Normalise, Partial, member_norm, operation, supernet_norm
+from nesbs.spaces.operations import Norm, Normalise, Partial, check_parts, member_norm, operation, supernet_norm
 from nesbs.spaces.outside_cells import AGAIN, KINDS, read_edges
 from nesbs.spaces.pair_blocks import AuxiliaryTower, CellPlan, Design, ImageNetStem, PairCell
 from nesbs.spaces.shared_state import SharedState, join_states
@@ -154,9 +154,7 @@ class PairSpace(Space):
         self, *, classes: int, in_channels: int, channels: int, cells: int, affine: bool, partial: int = 1
     ) -> PathNetwork:
         """Every operation on every edge; pooling is normalised too, as in the DARTS search network."""
-        if channels % partial:
-            raise NesbsError(f"supernet.channels must be a multiple of supernet.partial ({partial}), found {channels}")
-
+        check_parts(channels, partial)
         norm = supernet_norm(affine=affine)
 
         def build(op: str, width: int, stride: int) -> nn.Module:

@@ -25,7 +25,9 @@ class SupernetSettings(TrainingSettings):
 
     cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
     channels: int | None = Field(None, ge=1, description="width; by default the space's own")
-    partial: int = Field(1, ge=1, description="K: 1/K of the channels go through an operation (paper, DARTS: 2)")
+    partial: int = Field(
+        1, ge=1, description="K: 1/K of the channels go through an operation, the rest pass by; paper: 2"
+    )
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
     record: bool = Field(
         True, description="on a GPU, run our kernels where they fit, each step one launch; false: the plain path"
@@ -120,6 +122,7 @@ def train_supernet(
     crop: int = DEFAULT.crop,
     flip: bool = DEFAULT.flip,
     cutout: int = DEFAULT.cutout,
+    colour_jitter: tuple[float, float, float, float] = DEFAULT.colour_jitter,
     precision: Literal["auto", "float32", "bfloat16"] = DEFAULT.precision,
     cells: int | None = DEFAULT.cells,
     channels: int | None = DEFAULT.channels,

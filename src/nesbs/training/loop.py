@@ -196,7 +196,13 @@ def _batches(
     """The batches of one epoch: shuffled, augmented, with the random numbers that the loss asks for."""
     random, for_noise = (generator(seed, *purpose, use, epoch, device=split.device) for use in ("batches", "noise"))
     augmented = batches(
-        split, settings.batch_size, generator=random, crop=settings.crop, flip=settings.flip, cutout=settings.cutout
+        split,
+        settings.batch_size,
+        generator=random,
+        crop=settings.crop,
+        flip=settings.flip,
+        colour_jitter=settings.colour_jitter,
+        cutout=settings.cutout,
     )
     for step, (images, labels) in enumerate(augmented):
         drawn = None if noise is None else noise(epoch, len(labels), for_noise)

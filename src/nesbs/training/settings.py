@@ -1,11 +1,15 @@
 """How a network is trained."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 
 from nesbs.settings import Settings
+
+Strength = Annotated[float, Field(ge=0, le=1)]
+# Of brightness, contrast and saturation as shares, and of hue as a share of the colour circle, of which a half is all.
+ColourJitter = tuple[Strength, Strength, Strength, Annotated[float, Field(ge=0, le=0.5)]]
 
 
 class TrainingSettings(Settings):
@@ -23,6 +27,11 @@ class TrainingSettings(Settings):
     crop: int = Field(4, ge=0, description="shift images by up to so many pixels")
     flip: bool = Field(True, description="mirror images half the time")
     cutout: int = Field(0, ge=0, description="cover a square of so many pixels a side (DARTS: 16)")
+    colour_jitter: ColourJitter = Field(
+        (0.0, 0.0, 0.0, 0.0),
+        description="change brightness, contrast, saturation and hue by up to so much (P-DARTS on ImageNet: 0.4, 0.4, "
+        "0.4, 0.2)",
+    )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "float32", description="of convolutions; auto is bfloat16 on a GPU that has it"
     )
