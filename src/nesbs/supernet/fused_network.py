@@ -38,8 +38,8 @@ def fits(network: PathNetwork, device: torch.device, size: tuple[int, int]) -> b
         return False
     operations = set(network.space.operations)
     if isinstance(network, EdgeNetwork):
-        wide = network.channels >= 16 and kernels.power_of_two(network.channels) and _parts(network) == 1
-        return operations <= set(EDGE_CODES) and wide
+        whole = network.channels >= 16 and kernels.power_of_two(network.channels) and _parts(network) == 1
+        return operations <= set(EDGE_CODES) and whole
     if isinstance(network, PairNetwork):
         wide = network.channels // _parts(network)
         halved_twice = all(side % 4 == 0 for side in size)
