@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nesbs import metrics
-from nesbs.ensemble import Selection, choose, ensemble_losses, forward_select, scorer, search
+from nesbs.ensemble import Selection, choose, decide, ensemble_losses, forward_select, scorer, search
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.samplers import MonteCarlo, Proposal, SvgdRd, Uniform
@@ -141,6 +141,26 @@ def test_forward_selection_is_never_worse_than_the_rounds(supernet, mini):
         )
         assert forward.loss <= rounds.loss
         assert forward.proposals == rounds.proposals
+
+
+@pytest.mark.parametrize(("of_the_best", "expected"), [(0.5, "drawn"), (0.9, "drawn"), (0.95, "greedy")])
+def test_of_a_drawn_and_a_greedy_ensemble_the_better_is_taken(of_the_best, expected):
+    # Greedy begins with the best alone, a, and comes to 0.9 with b; b and c, a drawn pair, may be better together.
+    a, b, c = list(toy_edges())[:3]
+    alone = {a: 1.0, b: 2.0, c: 3.0}
+    pairs = {frozenset((a, b)): 0.9, frozenset((a, c)): 0.98, frozenset((b, c)): of_the_best}
+
+    def score(ensembles):
+        losses = [alone[one[0]] if len(one) == 1 else pairs[frozenset(one)] for one in ensembles]
+        return torch.tensor(losses, dtype=torch.float64)
+
+    drawn = [Proposal((c, a), 1), Proposal((b, c), 2)]
+    members, loss, proposal, losses = decide(drawn, score, "forward")
+    assert losses == [0.98, of_the_best]
+    assert (members, loss, proposal) == {
+        "drawn": ((b, c), of_the_best, drawn[1]),
+        "greedy": ((a, b), 0.9, None),
+    }[expected]
 
 
 def test_bayesian_optimisation_of_delta(supernet, mini):

@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 
 from nesbs import metrics
 from nesbs.ensemble import Ensemble, build_member, train_ensemble
 from nesbs.ensemble.members import MemberSettings
 from nesbs.errors import NesbsError
 from nesbs.spaces import ChoiceCell, toy_edges, toy_pairs
+from nesbs.spaces.operations import Normalise
 
 SMALL = {"cells": 1, "channels": 2, "batch_size": 16}
 PAIR = list(toy_edges())[-2:]
@@ -35,6 +37,45 @@ def test_the_same_architecture_twice_is_two_different_networks(noise):
     ensemble = train_ensemble(toy_edges(), [PAIR[0], PAIR[0]], noise.train, epochs=1, **SMALL)
     one, two = ensemble.predict(noise.test)
     assert not torch.equal(one, two)
+
+
+def test_every_member_has_its_own_order_of_images(noise):
+    batches = {}  # by member
+
+    def listen(module, inputs, output):
+        if isinstance(module, Normalise):
+            batches.setdefault(module, []).append(inputs[0].clone())
+
+    hook = register_module_forward_hook(listen)
+    try:
+        train_ensemble(toy_edges(), [PAIR[0]] * 3, noise.train, epochs=1, crop=0, flip=False, **SMALL)
+    finally:
+        hook.remove()
+    [first, second, third] = (torch.cat(own).flatten(1).sort(0).values for own in batches.values())
+    torch.testing.assert_close(first, second)  # the same images
+    torch.testing.assert_close(first, third)
+    orders = {tuple(torch.cat(own)[:, 0, 0, 0].tolist()) for own in batches.values()}
+    assert len(orders) == 3
+
+
+@pytest.mark.parametrize(("smoothing", "auxiliary"), [(0.0, 0.4), (0.3, 0.4), (0.3, 0.0)])
+def test_both_heads_learn_from_smoothed_labels(noise, smoothing, auxiliary):
+    # One step on all images, so that the loss told is that of the first weights.
+    settings = {"cells": 3, "channels": 2, "batch_size": 64, "label_smoothing": smoothing, "auxiliary": auxiliary}
+    space, told = toy_pairs(), []
+    architecture = list(space)[-1]
+    heard = {"on_epoch": lambda _, epoch: told.append(epoch.loss)}
+    train_ensemble(space, [architecture], noise.train, epochs=1, crop=0, flip=False, **heard, **settings)
+    member = build_member(space, architecture, noise.train, MemberSettings.of(settings), seed=0, name=0).train()
+    with torch.no_grad():
+        heads = [head for head in member.outputs(noise.train.pixels()) if head is not None]
+    losses = []
+    for head in heads:
+        minus = -head.log_softmax(-1)
+        of_label = minus[torch.arange(64), noise.train.labels]
+        losses.append(float(((1 - smoothing) * of_label + smoothing * minus.mean(-1)).mean()))
+    assert len(losses) == 1 + (auxiliary > 0)
+    assert told == [pytest.approx(sum(w * loss for w, loss in zip((1, auxiliary), losses, strict=False)), rel=1e-4)]
 
 
 def test_the_same_seed_gives_the_same_members(noise):

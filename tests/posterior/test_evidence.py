@@ -90,6 +90,23 @@ def test_with_a_reference_it_is_a_share_by_likelihood_and_one_by_untrained_netwo
     assert float(evidence.of_mixture(gates, 1).detach()) == pytest.approx(float(likelihood[-1]), abs=1e-4)
 
 
+def test_the_reference_is_judged_on_the_same_batch(supernet, mini):
+    settings = PosteriorSettings(batch_size=30, steps=5, reference=9)
+    reference, drawn = list(toy_edges())[::3], list(toy_edges())[4:9]
+    evidence = Evidence(supernet, mini.search_valid, settings, ReferenceRanks(reference, None, 0.0), seed=3)
+
+    def likelihoods(architectures, step):
+        images, labels = evidence._batch(step)
+        with torch.no_grad():
+            return torch.stack([-metrics.nll(supernet(images, one).log_softmax(-1), labels) for one in architectures])
+
+    first = likelihoods(reference, 0)
+    for step in range(3):
+        own, others = likelihoods(drawn, step), likelihoods(reference, step)
+        assert evidence.of(drawn, step).tolist() == pytest.approx(share_below(own, others).tolist(), abs=1e-4)
+        assert step == 0 or (share_below(own, others) - share_below(own, first)).abs().max() > 0.01  # batches differ
+
+
 def test_settings_and_ranks_go_together(supernet, mini):
     ranks = reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(reference=4), seed=0)
     for given, settings in ((ranks, PosteriorSettings()), (None, PosteriorSettings(reference=4))):

@@ -139,6 +139,30 @@ def test_the_double_path_gradient_is_that_of_the_softmax_it_relaxes():
     assert gradient.abs().max() > 0.01
 
 
+def test_gates_carry_the_gradient_of_the_expectation_over_all_architectures():
+    # Of a score that adds up over edges: an edge counts as often as its node's pair holds it.
+    space = toy_pairs()
+    table = torch.rand(2, len(space.edges), 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    posterior = Posterior(space, logits_of(space, 1).detach().double().requires_grad_())
+
+    def score(architecture):
+        return sum(
+            table[kind, space.edges.index((target, source)), space.operations.index(operation)]
+            for kind, cell in enumerate(architecture.cells)
+            for target, node in enumerate(cell, start=2)
+            for operation, source in node
+        )
+
+    everything = list(space)
+    exact = (posterior.log_prob(everything).exp() * torch.stack([score(one) for one in everything])).sum()
+    relaxed = (space.gates(posterior.log_probabilities().exp()) * table).sum()
+    assert float(relaxed.detach()) == pytest.approx(float(exact.detach()))
+    expected, found = (torch.autograd.grad(value, posterior.logits)[0] for value in (exact, relaxed))
+    torch.testing.assert_close(found, expected)
+    pairs = [place for place, variable in enumerate(space.variables) if "inputs of" in variable.name]
+    assert expected[pairs].abs().amax(1).min() > 0.005
+
+
 @pytest.mark.parametrize("evidence", [2.0, 6.0])
 def test_the_fitted_posterior_is_the_exact_one_for_an_additive_score(evidence):
     # max E[s] − KL / evidence over independent categoricals: softmax(evidence · s) on every edge.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class Split:
 
     def __repr__(self) -> str:
         height, width = self.size
-        return f"Split({len(self)} images of {self.channels}×{height}×{width}, {self.classes} classes)"
+        return f"{type(self).__name__}({len(self)} images of {self.channels}×{height}×{width}, {self.classes} classes)"
 
     @property
     def images(self) -> Tensor:
@@ -74,12 +75,12 @@ class Split:
         """Where the images live, and so where work on them is done."""
         return self.stored.device
 
-    def to(self, device: torch.device | str) -> Split:
+    def to(self, device: torch.device | str) -> Self:
         """Return the same split on another device."""
         parts = {name: getattr(self, name).to(device) for name in ("stored", "labels", "mean", "std")}
         return replace(self, **parts, index=None if self.index is None else self.index.to(device))
 
-    def subset(self, index: Tensor) -> Split:
+    def subset(self, index: Tensor) -> Self:
         """Return the images at `index`, in that order: a view that shares the stored images.
 
         >>> split = make_split(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.arange(4), ("a",) * 4, source="four")
@@ -90,7 +91,7 @@ class Split:
         index = index.to(self.device)
         return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
 
-    def compact(self) -> Split:
+    def compact(self) -> Self:
         """Return the same images with storage of their own, for a part that outlives the whole (files have theirs)."""
         if self.index is None or self.streamed:
             return self
@@ -105,12 +106,39 @@ class Split:
         return self.bytes(index).float().div_(255)
 
 
+class SearchTrain(Split):
+    """The training images that the supernet learns from (`Dataset.search_train`): nothing is judged on them."""
+
+    REFUSAL = "data.search_train is what the supernet learns from: give images it never sees, such as data.search_valid"
+
+
+class SearchValid(Split):
+    """The training images held out from the supernet (`Dataset.search_valid`): what is judged is judged on them."""
+
+    REFUSAL = "data.search_valid is held out from the supernet: give what it learns from, such as data.search_train"
+
+
+def refuse_part(split: object, part: type[SearchTrain] | type[SearchValid]) -> None:
+    """Raise where a split is the part of a data set that a stage must not see; other images are the user's choice.
+
+    >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+    >>> split = make_split(images, torch.zeros(4).long(), ("a",), source="four")
+    >>> refuse_part(split, SearchValid)
+    >>> refuse_part(SearchValid(**vars(split)), SearchValid)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: data.search_valid is held out from the supernet: give what it learns from, such as ...
+    """
+    if isinstance(split, part):
+        raise NesbsError(part.REFUSAL)
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A named data set: `train` and `test`, and the parts of `train` that the search works on.
 
     `search_train` trains the supernet; `search_valid`, which it never sees, is the evidence for the
-    posterior and for the choice (paper, app. B.2: 70 % and 30 %).
+    posterior and for the choice (paper, app. B.2: 70 % and 30 %). Each has a type of its own, so that neither is
+    taken for the other.
     """
 
     name: str
@@ -121,14 +149,14 @@ class Dataset:
     broken: tuple[str, ...] = ()  # images that were left out: file and reason
 
     @cached_property
-    def search_train(self) -> Split:
+    def search_train(self) -> SearchTrain:
         """The part of the training images the supernet learns from."""
-        return self.train.subset(self._search_split[0])
+        return SearchTrain(**vars(self.train.subset(self._search_split[0])))
 
     @cached_property
-    def search_valid(self) -> Split:
+    def search_valid(self) -> SearchValid:
         """The part of the training images held out from the supernet."""
-        return self.train.subset(self._search_split[1])
+        return SearchValid(**vars(self.train.subset(self._search_split[1])))
 
     @cached_property
     def _search_split(self) -> tuple[Tensor, Tensor]:

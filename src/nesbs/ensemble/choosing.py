@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from nesbs import rng
-from nesbs.data import Split
+from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
 from nesbs.ensemble.scoring import Score, scorer
 from nesbs.ensemble.selection import Selection
 from nesbs.ensemble.settings import EnsembleSettings, Method, SearchSettings
@@ -167,7 +167,7 @@ def tune_delta(
 def search(
     supernet: Supernet,
     posterior: Posterior,
-    split: Split,
+    split: SearchValid,
     *,
     size: int = ENSEMBLE.size,
     sampler: Sampler | None = None,
@@ -231,6 +231,7 @@ def _check(supernet: object, posterior: object, split: object, sampler: object, 
     expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
     expect(posterior, Posterior, "posterior must be a Posterior, which fit_posterior returns")
     expect(split, Split, "split must be a Split such as data.search_valid")
+    refuse_part(split, SearchTrain)
     expect(sampler, Sampler, "sampler must be a sampler such as SvgdRd(delta=0.5)")
     expect(size, int, "size must be a whole number")
     if size < 1:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nesbs import metrics, rng
-from nesbs.data import Split
+from nesbs.data import SearchValid
 from nesbs.errors import NesbsError
 from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space
@@ -28,7 +28,13 @@ class Evidence:
     """The evidence for architectures on batches of held-out images, `settings.batch_size` a step."""
 
     def __init__(
-        self, supernet: Supernet, split: Split, settings: PosteriorSettings, ranks: ReferenceRanks | None, *, seed: int
+        self,
+        supernet: Supernet,
+        split: SearchValid,
+        settings: PosteriorSettings,
+        ranks: ReferenceRanks | None,
+        *,
+        seed: int,
     ) -> None:
         """`ranks` holds the reference that the settings ask for (`reference_ranks`)."""
         if (ranks is None) != (settings.reference == 0):
@@ -116,7 +122,7 @@ class ReferenceRanks:
 
 def reference_ranks(
     space: Space,
-    split: Split,
+    split: SearchValid,
     settings: PosteriorSettings,
     *,
     seed: int,

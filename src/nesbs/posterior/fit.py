@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.data import Split
+from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
 from nesbs.errors import NesbsError, expect
 from nesbs.posterior.categorical import Posterior
 from nesbs.posterior.evidence import Evidence, OnProgress, ReferenceRanks, reference_ranks
@@ -150,7 +150,7 @@ def factor_to(posterior: Posterior, entropy: float) -> float:
 @checked_keywords
 def fit_posterior(
     supernet: Supernet,
-    split: Split,
+    split: SearchValid,
     *,
     seed: int = 0,
     members: tuple[int | None, int | None] = (None, None),
@@ -193,6 +193,7 @@ def fit_posterior(
     settings = PosteriorSettings.from_arguments(locals())
     expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
     expect(split, Split, "split must be a Split such as data.search_valid")
+    refuse_part(split, SearchTrain)
     if settings.estimator == "straight-through":
         supernet.check_mixture(settings.estimator)
     ranks = ranks or reference_ranks(

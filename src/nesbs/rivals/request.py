@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nesbs.data import Split
+from nesbs.data import SearchTrain, SearchValid, refuse_part
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet, SupernetSettings, build_supernet
 from nesbs.training import Epoch
@@ -20,8 +20,8 @@ class SearchRequest:
     """
 
     space: Space
-    train: Split
-    valid: Split
+    train: SearchTrain
+    valid: SearchValid
     settings: SupernetSettings = field(default_factory=SupernetSettings)
     learning_rate: float | None = None
     samples: int = 100
@@ -29,6 +29,10 @@ class SearchRequest:
     seed: int = 0
     checkpoint: Path | None = None
     on_epoch: Callable[[Epoch], None] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_part(self.train, SearchValid)
+        refuse_part(self.valid, SearchTrain)
 
     def supernet(self, *, mixed_by: str | None = None) -> Supernet:
         """A supernet with its first weights; raises where it cannot mix operations as the method named does."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nesbs import metrics, rng
-from nesbs.data import Dataset, Split, load_dataset
+from nesbs.data import Dataset, SearchValid, Split, load_dataset
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import EvaluationSettings, score_logits
@@ -40,12 +40,12 @@ class Material:
 
     split: Split
     settings: EvaluationSettings
-    held_out: Split | None = None
+    held_out: SearchValid | None = None
     human: Tensor | None = None
     unseen: Dataset | None = None
 
 
-def gather(data: Dataset, settings: EvaluationSettings, held_out: Split | None = None) -> Material:
+def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | None = None) -> Material:
     """Load what the settings ask for; raises where it does not go with the data set."""
     split = settings.measured(data)
     if settings.images == "search_valid":

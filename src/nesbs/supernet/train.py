@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.data import Split, steps_per_epoch
+from nesbs.data import SearchTrain, SearchValid, Split, refuse_part, steps_per_epoch
 from nesbs.errors import NesbsError, expect
 from nesbs.settings import checked_keywords
 from nesbs.spaces import ARCHITECTURE, Architecture, PathNetwork, Space
@@ -105,7 +105,7 @@ def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, se
 @checked_keywords
 def train_supernet(
     space: Space,
-    split: Split,
+    split: SearchTrain,
     *,
     seed: int = 0,
     checkpoint: Path | None = None,
@@ -147,6 +147,7 @@ def train_supernet(
     settings = SupernetSettings.from_arguments(locals())
     expect(space, Space, "space must be a Space such as nasbench201()")
     expect(split, Split, "split must be a Split such as data.search_train")
+    refuse_part(split, SearchValid)
     supernet = build_supernet(space, split, settings, seed=seed)
     drawn = draw_epochs(space, split, settings, seed=seed)
     steps = supernet_training(supernet, split, settings, drawn, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
