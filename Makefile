@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/demo
 
-.PHONY: demo test lint bench mutants docs format clean
+.PHONY: demo test lint bench mutants soak docs format clean
 
 demo: $(VENV)/.core   ## the whole method on the data inside the package, with a report
 	$(BIN)/nesbs demo --out $(OUT)
@@ -26,6 +26,9 @@ bench: $(VENV)/.core  ## speed, as ratios against a plain reference in the same 
 
 mutants: $(VENV)/.dev ## change the core in one place at a time, count how many changes the tests notice; resumes
 	$(BIN)/python -m mutants
+
+soak: $(VENV)/.core   ## faults by the hundred: kills, bad inputs, a full disk; the record is results/soak/soak.json
+	$(BIN)/python -m soak
 
 docs: $(VENV)/.docs   ## the documentation as a site in site/, checked strictly, without the network
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict
