@@ -101,3 +101,17 @@ def test_one_name_means_one_thing():
                 places[node.name].add(file)
     twice = {name: sorted(rooms) for name, rooms in places.items() if len(rooms) > 1}
     assert not twice, f"name these after what each is: {twice}"
+
+
+COUNTING = {"data/images.py:Broken", "reproduce/work.py:Work", "runs/attack.py:_Work"}  # change while they are used
+
+
+def test_what_passes_between_stages_is_frozen():
+    loose = set()
+    for file, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            for decorator in node.decorator_list if isinstance(node, ast.ClassDef) else ():
+                made = ast.unparse(decorator)
+                if made.startswith("dataclass") and "frozen=True" not in made:
+                    loose.add(f"{file}:{node.name}")
+    assert loose == COUNTING
