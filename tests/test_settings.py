@@ -38,6 +38,7 @@ SECTIONS = {
     "pgd": Pgd,
     "cw": CarliniWagner,
     "autoattack": AutoAttack,
+    "autoattack8": AttackSettings().autoattack8,
     "quality": QualitySettings,
 }
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
@@ -61,7 +62,7 @@ def values(schema):
 def page_of(model):
     """A section's settings as a table in Markdown."""
     lines = ["| setting | default | values | |", "| --- | --- | --- | --- |"]
-    defaults = model().model_dump(mode="json")
+    defaults = (model() if isinstance(model, type) else model).model_dump(mode="json")
     for name, schema in model.model_json_schema()["properties"].items():
         if "$ref" not in schema:  # a section of its own
             cells = [f"`{name}`", f"`{json.dumps(defaults[name])}`", values(schema), schema.get("description", "")]
