@@ -45,6 +45,17 @@ def expect_all(values: object, kind: type, what: str) -> None:
     expect(values, (list, tuple), what)
 
 
+def printable(text: str, keep: str = "") -> str:
+    r"""Return a text from outside as it may be printed: what is no visible character, but `keep`, as its escape.
+
+    File names, class names and the like could otherwise move a terminal's cursor, or pass for lines of ours.
+
+    >>> print(printable("two\nlines\x1b[2J"))
+    two\nlines\x1b[2J
+    """
+    return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Suggest the right word for a wrong one, as half a sentence.
 

@@ -71,6 +71,7 @@ def test_the_refusal_names_what_was_asked_for(tmp_path):
 
 
 HEAD = b"\x80\x02"
+DOUBLED = b"".join(b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(60))
 FUNCTION = b"cnumpy.core.multiarray\n_reconstruct\n"
 
 
@@ -102,14 +103,30 @@ FUNCTION = b"cnumpy.core.multiarray\n_reconstruct\n"
         (b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b".", "not a whole pickle"),
         (b"\x80\x04\x95" + struct.pack("<Q", 2**62) + b"N.", "not a whole pickle"),
         (
-            HEAD + b"](c_codecs\nencode\nq\x00X\x0a\x00\x00\x000123456789X\x06\x00\x00\x00latin1\x86q\x01R"
-            + b"h\x00h\x01R" * 100 + b"e.",
+            HEAD + b"](c_codecs\nencode\nq\x00X\x0a\x00\x00\x000123456789q\x01X\x06\x00\x00\x00latin1q\x02\x86R"
+            + b"h\x00h\x01h\x02\x86R" * 100 + b"e.",
             "the same text over and over",
         ),
         (HEAD + b"c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00hex\x86R.", "only latin1"),
         # Nested so deeply that hashing would overrun the stack.
         (HEAD + b"})" + b"\x85" * 200_000 + b"K\x01s.", "tuples"),
         (HEAD + b"]" * 100_000 + b"a" * 99_999 + b".", "holds a list, not the dict"),
+        # Tuples of one tuple, doubled until hashing them would take years; also behind steps that do nothing.
+        (HEAD + b"})q\x00" + DOUBLED + b"K\x01s.", "uses value 0 twice"),
+        (HEAD + b"}K\x01\x85Nbq\x00" + DOUBLED + b"K\x01s.", "uses value 0 twice"),
+        (HEAD + b"}K\x01\x85(eq\x00" + DOUBLED + b"K\x01s.", "uses value 0 twice"),
+        (HEAD + b"}K\x01\x85q\x00q\x01h\x01h\x01\x86K\x01s.", "uses value 1 twice"),
+        (b"\x80\x04}K\x01\x85\x95" + struct.pack("<Q", 10) + b"\x94h\x00h\x00\x86K\x01s.", "uses value 0 twice"),
+        # Keys that cannot be shown.
+        (HEAD + b"})" + b"\x85" * 9000 + b"K\x01s.", "has a key that is a tuple"),
+        (HEAD + b"}\x8b" + struct.pack("<i", 5000) + b"\x7f" * 5000 + b"K\x01s.", "has a key that is a int"),
+        (HEAD + b"}NK\x01s.", "has a key that is a NoneType"),
+        # Lengths that the file does not have.
+        (HEAD + b"T" + struct.pack("<i", 2**31 - 1) + b"a.", "not a whole pickle"),
+        (HEAD + b"\x8e" + struct.pack("<Q", 2**40) + b"a.", "not a whole pickle"),
+        (b"\x80\x05\x96" + struct.pack("<Q", 2**62) + b"a.", "not a whole pickle"),
+        (HEAD + b"\x8b" + struct.pack("<i", 2**31 - 1) + b"a.", "not a whole pickle"),
+        (HEAD + b"r" + struct.pack("<I", 2**31) + b".", "numbers its"),
         (HEAD + b"}](K\x01es.", "not a whole pickle"),  # odd number of things
         (HEAD + b"}]K\x01s.", "not a whole pickle .unhashable"),
         (HEAD + b"K\x01.", "holds a int, not the dict"),

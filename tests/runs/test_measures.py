@@ -162,10 +162,10 @@ def test_a_file_that_is_none_is_refused(noise, tmp_path):
     with pytest.raises(NesbsError, match="there is no file .*nowhere.npz: evaluation.human names"):
         load_human(tmp_path / "nowhere.npz", noise.test)
     (tmp_path / "text.npz").write_text("text")
-    with pytest.raises(NesbsError, match="not a whole .npy or .npz file"):
+    with pytest.raises(NesbsError, match="not a whole .npz file .EOF"):
         load_human(tmp_path / "text.npz", noise.test)
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(NesbsError, match="not a whole .npy or .npz file .*[Oo]bject arrays"):
+    with pytest.raises(NesbsError, match="objects.npy is no .npz file of numbers .it holds Python objects"):
         load_human(tmp_path / "objects.npy", noise.test)
 
 

@@ -13,7 +13,7 @@ from nesbs.cli.options import with_common_options
 from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, printable
 from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         message = _message(error, debug=debug)
         if message is None:
             raise
-        print(f"error: {message}", file=sys.stderr)
+        print("error:", printable(message, keep="\n"), file=sys.stderr)
         raise SystemExit(2) from None
     raise SystemExit(code if isinstance(code, int) else 0)
 

@@ -13,7 +13,7 @@ import torch
 import typer
 
 from nesbs.cli.progress import progress_shown
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, printable
 from nesbs.records.recipe import Recipe
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.stage_progress import Progress
@@ -35,7 +35,7 @@ class Common:
     def print(self, *texts: object) -> None:
         """Print each text on a line of its own, unless --quiet."""
         if not self.quiet:
-            print(*texts, sep="\n")
+            print(printable("\n".join(map(str, texts)), keep="\n"))
 
     def progress(self) -> AbstractContextManager[Progress]:
         """Show progress inside a `with` block, unless --quiet."""

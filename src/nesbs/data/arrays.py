@@ -1,37 +1,39 @@
 """Data sets in `.npz` files: `x_train`, `y_train`, `x_test`, `y_test`, or `x` and `y` to be split."""
 
+import math
 import zipfile
-import zlib
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
 
-from nesbs.data.split import Split, make_split, stratified
-from nesbs.errors import NesbsError
+from nesbs.data.settings import DataSettings
+from nesbs.data.split import Split, check_lengths, make_split, stratified
+from nesbs.errors import NesbsError, printable
 
 TEST_FRACTION = 0.2  # of each class, where a source has no test part of its own
 
 
-def load_npz(path: Path) -> tuple[Split, Split]:
+def load_npz(path: Path, memory_limit: float = DataSettings().memory_limit) -> tuple[Split, Split]:
     """Read the training and the test part of an `.npz` file of images (uint8; grey, or colour with channels last).
 
     An array `classes` of strings names the classes; without it there are as many as the largest training label says.
+    Arrays of more than `memory_limit` GiB are refused before they are read.
     """
-    arrays = _read(path)
+    arrays = read_arrays(path, memory_limit, ": raise data.memory_limit if that is right")
     if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
         images, test_images = (_images(arrays[name], path) for name in ("x_train", "x_test"))
         labels, test_labels = (_labels(arrays[name], path) for name in ("y_train", "y_test"))
     elif {"x", "y"} <= arrays.keys():
         images, labels = _images(arrays["x"], path), _labels(arrays["y"], path)
-        if len(labels) != len(images) or len(labels) == 0:
-            raise NesbsError(f"{path}: {len(images)} images but {len(labels)} labels")
+        check_lengths(images, labels, str(path))
         rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
         images, labels, test_images, test_labels = images[rest], labels[rest], images[held_out], labels[held_out]
     else:
         raise NesbsError(
             f"{path}: needs the arrays x_train, y_train, x_test, y_test (or x and y), "
-            f"found {', '.join(arrays) or 'none'}"
+            f"found {printable(', '.join(arrays))[:200] or 'none'}"
         )
     if "classes" in arrays:
         names = tuple(str(name) for name in np.atleast_1d(arrays["classes"]))
@@ -42,22 +44,64 @@ def load_npz(path: Path) -> tuple[Split, Split]:
             raise NesbsError(f"{path}: no training image has label {missing}: number the classes from 0 without gaps")
         names = tuple(str(i) for i in range(len(present)))
     train = make_split(images, labels, names, source=f"{path}, training part")
+    if bool((labels == labels[0]).all()):
+        raise NesbsError(f"{path}: all training images are of class {names[labels[0]]}: two classes or more are needed")
     return train, make_split(test_images, test_labels, names, source=f"{path}, test part", like=train)
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, limit: float, advice: str = "") -> dict[str, np.ndarray]:
+    """Read the arrays of an `.npz` file by their names, or the one of an `.npy` file by the file's name.
+
+    Headers are checked before any memory is taken: no array is larger than what the file holds of it, and together
+    they take at most `limit` GiB (`advice` says what to do where they do not).
+    """
     if not path.is_file():
         raise NesbsError(f"there is no file {path}")
+    left = limit * 2**30
+    arrays: dict[str, np.ndarray] = {}
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, zlib.error, TypeError, EOFError, OSError, AttributeError) as error:
-        if "allow_pickle" in str(error):
-            raise NesbsError(
-                f"{path} is no .npz file of numbers (it holds Python objects, or is no archive): save images as uint8 "
-                "and labels as whole numbers with np.savez"
-            ) from None
-        raise NesbsError(f"{path} is not a whole .npz file ({error}): copy it again") from None
+        if not zipfile.is_zipfile(path):
+            with open(path, "rb") as file:
+                return {path.name: _read_array(file, path.stat().st_size, left)}
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if not entry.filename.endswith(".npy"):
+                    continue
+                with archive.open(entry) as file:
+                    array = _read_array(file, entry.file_size, left)
+                left -= array.nbytes
+                arrays[entry.filename.removesuffix(".npy")] = array
+        return arrays
+    except _TooLargeError as error:
+        raise NesbsError(f"{path}: its arrays take more than {limit:g} GiB of memory ({error}){advice}") from None
+    except NesbsError as error:
+        raise NesbsError(f"{path} {error}") from None
+    except MemoryError as error:
+        raise NesbsError(f"{path}: there is not enough memory for its arrays ({error})") from None
+    except Exception as error:  # a damaged archive or header may end in any exception
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise NesbsError(f"{path} is not a whole .npz file ({reason}): copy it again") from None
+
+
+class _TooLargeError(Exception):
+    """An array that takes more memory than it may."""
+
+
+def _read_array(file: IO[bytes], stored: int, left: float) -> np.ndarray:
+    """The array in a file of `stored` bytes, where its header asks for no more than those and than `left`."""
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, kind = read_header(file)
+    if kind.hasobject:
+        raise NesbsError("is no .npz file of numbers (it holds Python objects): save plain numbers with np.savez")
+    needed = math.prod(shape) * kind.itemsize
+    if needed > stored:
+        raise ValueError(f"an array of {needed:,} bytes in a file of {stored:,}")
+    if needed > left:
+        raise _TooLargeError(f"one of {needed / 2**30:,.1f} GiB")
+    file.seek(0)
+    array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    return array
 
 
 def _images(array: np.ndarray, path: Path) -> torch.Tensor:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -147,11 +148,16 @@ def _listed(root: Path, least: int) -> ImageFiles:
 def _files(folder: Path) -> list[str]:
     files = [
         os.path.join(place, name)
-        for place, _, names in os.walk(folder)
+        for place, _, names in os.walk(folder, onerror=_refuse)
         for name in names
         if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith(".")
     ]
     return sorted(files, key=lambda file: file.split(os.sep))
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """Name a folder that cannot be listed, which would pass for an empty one."""
+    raise error
 
 
 def _like(train: ImageFiles, test: ImageFiles) -> ImageFiles:

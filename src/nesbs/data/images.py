@@ -1,6 +1,8 @@
 """Image files: what their header says, and how they become square images of one size."""
 
 import contextlib
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,11 +10,12 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageOps
 
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, printable
 
 AREA = (0.08, 1.0)  # of a random crop, as a share of the image (ImageNet practice since Inception)
 RATIO = (3 / 4, 4 / 3)  # width to height of a random crop
 TRIES = 10  # before a random crop that fits is given up for the middle square
+LONG = 4096  # pixels a side up to which an image of any shape is padded before it is resized
 
 
 @dataclass
@@ -63,6 +66,8 @@ class View:
             if image.mode.startswith("I") or image.mode == "F":
                 image = _to_bytes(image)
             image = image.convert(self.mode)
+            if seed is None and self.resize != "crop" and is_strip(*image.size):
+                image = _shortened(image, self.side, proportional=self.resize == "pad")
             if seed is not None:
                 image = image.crop(random_box(*image.size, seed=seed))
             elif self.resize != "stretch":
@@ -70,6 +75,15 @@ class View:
                 image = image.crop(_middle(*image.size, side))  # black beyond the image's edges
             pixels = np.asarray(image.resize((self.side, self.side), Image.Resampling.BILINEAR))
             return pixels[None] if self.mode == "L" else pixels.transpose(2, 0, 1)
+
+
+def is_strip(width: int, height: int) -> bool:
+    """Whether an image is so long and thin that a square as long as it would be far larger than the image.
+
+    >>> is_strip(4096, 1), is_strip(10_000, 5000), is_strip(10_000, 4000)
+    (False, False, True)
+    """
+    return max(width, height) > max(LONG, 2 * min(width, height))
 
 
 def read_header(file: str) -> tuple[int, bool]:
@@ -80,12 +94,15 @@ def read_header(file: str) -> tuple[int, bool]:
 
 @contextlib.contextmanager
 def opened(file: str) -> Iterator[Image.Image]:
-    """Open an image file; an error while it is open names the file."""
+    """Open an image file; an error while it is open names the file. What is no file (a pipe, a device) stays shut."""
     try:
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            raise ValueError("it is not a file")
         with Image.open(file) as image:
             yield image
     except Exception as error:  # decoders of a dozen formats raise whatever a damaged file leads them to
-        raise NesbsError(f"{file} cannot be read as an image ({error or type(error).__name__})") from None
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise NesbsError(printable(f"{file} cannot be read as an image ({reason})")) from None
 
 
 def random_box(width: int, height: int, *, seed: int) -> tuple[int, int, int, int]:
@@ -114,8 +131,20 @@ def _middle(width: int, height: int, side: int) -> tuple[int, int, int, int]:
     return left, top, left + side, top + side
 
 
+def _shortened(image: Image.Image, side: int, *, proportional: bool) -> Image.Image:
+    """A strip brought to `side` pixels along its longer way (and across in proportion).
+
+    Padding it first would take the longer way squared; so would stretching it, which goes across first.
+    """
+    scale = side / max(image.size) if proportional else 1.0
+    width, height = (side if length == max(image.size) else max(1, round(length * scale)) for length in image.size)
+    return image.resize((width, height), Image.Resampling.BILINEAR)
+
+
 def _to_bytes(image: Image.Image) -> Image.Image:
     """A grey image of more than 8 bits, by its upper byte (converting would cut everything above 255 to white)."""
     values = np.asarray(image).astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("some of its pixels are not numbers")
     scale = 257 if values.max(initial=0) > 255 else 1
     return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))

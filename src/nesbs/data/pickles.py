@@ -31,6 +31,9 @@ _NEEDED = (
 Part = tuple[np.ndarray, np.ndarray]  # images (images, …) uint8 and labels (images,), whole numbers
 STEPS = frozenset(_NEEDED.split())
 MOST_STEPS = 2_000_000  # the largest published file, CIFAR-100's for training, has a quarter of a million
+# What makes values that a pickle may use twice: strings, and what is imported or called.
+SHARED = {name for name in STEPS if "STRING" in name or "BYTES" in name or "UNICODE" in name}
+SHARED |= {"GLOBAL", "STACK_GLOBAL", "REDUCE"}
 MOST_TUPLES = 10_000  # an array has seven; hashing one nested deeper would overrun the machine's stack
 KINDS = {f"{kind}{width}" for kind in "iuf" for width in (1, 2, 4, 8)} - {"f1", "f2"} | {"b1"}
 
@@ -49,9 +52,14 @@ def read_pickle(path: Path) -> dict[str, Any]:
     except NesbsError:
         raise
     except Exception as error:  # a damaged pickle may end in any exception, as Python's manual says
-        raise NesbsError(f"{path} is not a whole pickle ({error or type(error).__name__}): copy it again") from None
+        raise NesbsError(
+            f"{path} is not a whole pickle ({str(error) or type(error).__name__}): copy it again"
+        ) from None
     if not isinstance(content, dict):
         raise NesbsError(f"{path} holds a {type(content).__name__}, not the dict of a published data set")
+    for key in content:
+        if not isinstance(key, (str, bytes)):
+            raise _refused(path, f"has a key that is {_describe(key)}")
     return {_text(key): value.array(path) if isinstance(value, _Array) else value for key, value in content.items()}
 
 
@@ -86,6 +94,8 @@ def _integers(values: object, name: str) -> np.ndarray:
 def _look_through(blob: bytes, path: Path) -> None:
     """Refuse a pickle by its steps, before any of them is taken."""
     tuples = 0
+    before = ""  # the step before, which made what a step that numbers its value numbers
+    made_by: dict[int, str] = {}
     for count, (step, argument, place) in enumerate(pickletools.genops(io.BytesIO(blob))):
         if step.name not in STEPS:
             asked = f"{step.name} {argument if isinstance(argument, (str, int)) else ''}".strip()[:80]
@@ -94,6 +104,14 @@ def _look_through(blob: bytes, path: Path) -> None:
             raise _refused(path, f"asks for {asked[:80]}")
         if step.name in ("BINPUT", "LONG_BINPUT") and int(argument or 0) > count:
             raise _refused(path, f"numbers its {count} values up to {argument}")  # would make room for as many
+        if step.name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            made_by[len(made_by) if argument is None else int(argument)] = before
+        elif step.name in ("BINGET", "LONG_BINGET") and made_by.get(int(argument or 0)) not in SHARED:
+            raise _refused(
+                path, f"uses value {argument} twice"
+            )  # a tuple of tuples of … one tuple takes for ever to hash
+        if step.name not in ("FRAME", "PROTO"):
+            before = step.name
         tuples += step.name.startswith("TUPLE")
         if count > MOST_STEPS or tuples > MOST_TUPLES:
             raise _refused(path, f"has more than {MOST_STEPS:,} steps or {MOST_TUPLES:,} tuples")

@@ -58,7 +58,9 @@ class DataSettings(Settings):
     stream: Literal["auto", "always", "never"] = Field(
         "auto", description="read a folder's images as they are needed; auto: ImageNet, and what exceeds memory_limit"
     )
-    memory_limit: float = Field(8.0, gt=0, description="GiB that the images of a folder may take before they stream")
+    memory_limit: float = Field(
+        8.0, gt=0, description="GiB that images may take: a folder's stream beyond it, an .npz file's are refused"
+    )
     workers: int | None = Field(
         None, ge=0, description="processes that read streamed images, 0: none; by default the cores less one, at most 8"
     )

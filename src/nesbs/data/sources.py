@@ -87,7 +87,7 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     if settings.name == "imagenet16-120":
         return load_imagenet16(_root(settings))
     if path.suffix == ".npz" or path.is_file():
-        return load_npz(path)
+        return load_npz(path, settings.memory_limit)
     raise NesbsError(f"no data set, folder or .npz file {settings.name}: {did_you_mean(settings.name, DATASETS)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -16,6 +17,7 @@ from nesbs.rng import generator
 
 MeanStd = tuple[Tensor, Tensor]  # mean and deviation of every channel in [0, 1], (channels,) each
 DEFAULT = DataSettings()
+LONGEST_NAME = 255  # characters of a class name, as of a folder's
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue; ITU-R BT.601, as Pillow's mode L
 
 
@@ -83,7 +85,8 @@ class Split:
     def subset(self, index: Tensor) -> Self:
         """Return the images at `index`, in that order: a view that shares the stored images.
 
-        >>> split = make_split(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.arange(4), ("a",) * 4, source="four")
+        >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+        >>> split = make_split(images, torch.arange(4), ("a", "b", "c", "d"), source="four")
         >>> part = split.subset(torch.tensor([3, 1]))
         >>> part.labels.tolist(), part.stored is split.stored
         ([3, 1], True)
@@ -212,10 +215,8 @@ def make_split(
     """
     if isinstance(images, Tensor) and (images.ndim != 4 or images.dtype != torch.uint8):
         raise NesbsError(f"{source}: images must be bytes of 3 or 4 axes, found {images.dtype} {tuple(images.shape)}")
-    if len(images) != len(labels):
-        raise NesbsError(f"{source}: {len(images)} images but {len(labels)} labels")
-    if images.shape.numel() == 0:
-        raise NesbsError(f"{source}: no images")
+    check_lengths(images, labels, source)
+    _check_names(class_names, source)
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= len(class_names):
         raise NesbsError(
@@ -231,6 +232,28 @@ def make_split(
     if mean_std is None:
         mean_std = channel_statistics(images if isinstance(images, Tensor) else images[:])
     return Split(images, labels, class_names, *mean_std)
+
+
+def check_lengths(images: Tensor | FileImages, labels: Tensor, source: str) -> None:
+    """Raise unless there are images, and as many labels."""
+    if len(images) != len(labels):
+        raise NesbsError(f"{source}: {len(images)} images but {len(labels)} labels")
+    if images.shape.numel() == 0:
+        raise NesbsError(f"{source}: no images")
+
+
+def _check_names(names: tuple[str, ...], source: str) -> None:
+    """Raise unless there are two classes or more, each with a name of its own that can be printed."""
+    if len(names) < 2:
+        raise NesbsError(f"{source}: two classes or more are needed, found {len(names)}")
+    for name in names:
+        if not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
+            raise NesbsError(
+                f"{source}: a class name is 1 to {LONGEST_NAME} characters that can be printed, found {name[:80]!r}"
+            )
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise NesbsError(f"{source}: two classes are called {twice}: give each a name of its own")
 
 
 def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:

@@ -1,7 +1,5 @@
 """Agreement with people: how near predictions are to the labels that many of them gave to the same test images."""
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,11 @@ from torch import Tensor
 
 from nesbs import metrics
 from nesbs.data import Split
+from nesbs.data.arrays import read_arrays
 from nesbs.errors import NesbsError
 
 KEYS = ("counts", "probs")  # as CIFAR-10H's files are called
+LARGEST = 4.0  # GiB: two tables for ImageNet's test images take less than one
 
 
 def load_human(path: str | Path, split: Split) -> Tensor:
@@ -66,14 +66,7 @@ def about_people(human: Tensor, labels: Tensor) -> dict[str, Any]:
 def _read(path: Path) -> np.ndarray:
     if not path.is_file():
         raise NesbsError(f"there is no file {path}: evaluation.human names an .npy or .npz file of human labels")
-    try:
-        with open(path, "rb") as handle:
-            loaded = np.load(handle, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            arrays: dict[str, np.ndarray] = {name: loaded[name] for name in loaded.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, OSError) as error:
-        raise NesbsError(f"{path} is not a whole .npy or .npz file ({error}): copy it again") from None
+    arrays = read_arrays(path, LARGEST)
     tables: list[np.ndarray] = [array for array in arrays.values() if array.ndim == 2]
     named = [arrays[key] for key in KEYS if key in arrays]
     if named or len(tables) == 1:
