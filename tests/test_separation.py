@@ -227,7 +227,7 @@ def test_the_papers_own_experiments_are_measured_on_test_images(searched, tmp_pa
     METHODS["nesbs"].selection(harness)
     work = SimpleNamespace(
         harnesses=lambda seeds=1: [("part", None, harness)],
-        methods=lambda *_: {"row": "nesbs"},
+        methods=lambda *_: ["nesbs"],
         scale=SimpleNamespace(draws=2, repeats=1),
         record=SimpleNamespace(part=lambda _: SimpleNamespace(posteriors=None)),
         save_part=lambda *_, **__: None,
