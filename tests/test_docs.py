@@ -23,8 +23,10 @@ from spaces import test_contract
 from nesbs.compare import METHODS, Candidates
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
+from nesbs.reproduce import experiment
 from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
+from nesbs.runs.recipe import recipe_names
 from nesbs.samplers import NoEnsembleError
 from nesbs.spaces import SPACES
 
@@ -389,19 +391,44 @@ def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
     assert [row[0] for row in rows] == [re.sub(r"\d+", "N", phrase) for phrase in phrases]
     off = [row[2].strip("`") for row in rows]
     assert load_recipe("toy", [*ours, *off]).additions() == ()
-    for name in ("cifar10-nasbench201-paper", "cifar10-darts-paper", "cifar100-darts"):
+    for name in ("cifar10-nasbench201-paper", "cifar10-darts-paper", "imagenet-darts-paper", "cifar100-darts"):
         assert f"`{name}`" in PAGES["how-it-works"]
         assert load_recipe(name).additions() == ()
 
 
+def test_what_is_ours_by_default_on_the_page_is_the_default():
+    said, plain = words("how-it-works"), load_recipe("cifar100-darts")
+    assert (plain.search.duplicates, plain.posterior.schedule, min(plain.sampler.delta)) == ("redraw", "cosine", -0.75)
+    assert "drawn again (`search.duplicates=allow` lets it pass), δ does not go below −0.75 (paper: −2 to 1)" in said
+    assert "`posterior.schedule=constant`: it stays" in said
+
+
 def test_what_differs_from_the_paper_on_the_page_is_in_the_recipes():
-    said = words("how-it-works")
-    for name in ("cifar10-nasbench201-paper", "cifar10-darts-paper", "cifar100-darts"):
-        recipe = load_recipe(name)
-        assert recipe.search.duplicates == "redraw"
-        assert f"δ goes from {min(recipe.sampler.delta):g} to {max(recipe.sampler.delta):g} (".replace("-", "−") in said
-        assert recipe.supernet.partial == (1 if recipe.space.name == "nasbench201" else 2)
-    assert "in NAS-Bench-201 all channels go through an operation (`supernet.partial=1`" in said
+    """Settings that the table names are those of the recipes, and every recipe of the paper is named."""
+    page = PAGES["reproduce"]
+    for name in (name for name in recipe_names() if name.endswith("-paper")):
+        assert f"`{name}`" in page
+        assert f"`{name}`" in PAGES["how-it-works"]
+    darts, edges, images = (
+        load_recipe(f"{name}-paper") for name in ("cifar10-darts", "cifar10-nasbench201", "imagenet-darts")
+    )
+    for recipe in (darts, edges):
+        values = recipe.sampler.delta
+        assert f"a grid of {len(values)}, a quarter apart" in page
+        assert f"{recipe.search.rounds * len(values)}: {recipe.search.rounds} for each of the {len(values)} δ" in page
+        assert f"`posterior.evidence={recipe.posterior.evidence:g}`" in page
+        assert f"`search.duplicates={recipe.search.duplicates}`" in page
+        assert f"{recipe.posterior.batch_size}, that of the supernet | {recipe.posterior.steps:,} steps" in page
+        assert f"statistics of the batch, {recipe.search.batch_size} images" in page
+        assert f"{recipe.rivals.passes}, at its probability {recipe.rivals.drop_path}" in page
+    assert f"weight 4 | {darts.members.auxiliary} |" in page
+    assert f"`members.drop_path_schedule={darts.members.drop_path_schedule}`" in page
+    assert f"{edges.supernet.cells} cells a stage, {edges.supernet.channels} channels" in page
+    assert f"{images.members.channels} channels, as the paper's own networks" in page
+    assert f"| {images.members.label_smoothing} | P-DARTS's |" in page
+    figures = [experiment(f"fig-{name}").scales["paper"] for name in ("efficiency", "temperature", "diversity")]
+    assert {max(scale.budgets) for scale in figures} == {910}
+    assert "up to 910 judged" in page
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - {"index"}))

@@ -17,8 +17,11 @@ from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, costs_of, statemen
 from nesbs.reproduce.exhibit import parse_quantity
 from nesbs.runs.recipe import load_recipe
 
+BEFORE = "fashion-mini-darts-40cead9f"
 PAPERS_CELLS = {  # those the paper's tables name
-    *("nasnet-a", "amoebanet-a", "pnas", "enas", "darts-v2", "gdas", "p-darts", "sdarts-adv", "robnet-free", "resnet")
+    *("nasnet-a", "amoebanet-a", "pnas", "enas", "darts-v2", "gdas", "p-darts", "sdarts-adv", "robnet-free", "resnet"),
+    *("darts-minus", "darts-minus-1", "darts-minus-2", "darts-minus-3", "darts-minus-4"),
+    *("darts-minus-c100", "darts-minus-c100-1", "darts-minus-c100-2", "darts-minus-c100-3"),
 }
 
 
@@ -121,6 +124,13 @@ def test_the_cost_is_a_count_times_a_measured_speed():
     two = {item.what: item.hours for item in costs_of(experiment("table2"), "paper")}
     assert two["CIFAR-10, 1 seed: 50 networks for 50 epochs (NES-RS's pool)"] is not None
     assert not any("CIFAR-100" in what and "pool" in what for what in two)  # there what was found is only trained
+    # Every row of a single network and of DARTS- (avg), MC DropPath's one, three of each of the five ensembles.
+    assert [what for what in two if "for 600 epochs" in what] == [
+        f"{label}, 1 seed: {8 + cells + 1 + 5 * 3} networks for 600 epochs"
+        for label, cells in (("CIFAR-10", 5), ("CIFAR-100", 4))
+    ]
+    one = {item.what: item.hours for item in costs_of(experiment("table1"), "paper")}
+    assert one["CIFAR-10, 3 seeds: supernet for 50 epochs"] is None  # with partial channels, of which nobody knows
     three = costs_of(experiment("table3"), "paper")
     assert any("ImageNet" in item.what and item.hours is None for item in three)  # never measured, never invented
     assert "not counted, since never measured" in statement(experiment("table3"), "paper")
@@ -143,7 +153,8 @@ def test_the_speeds_are_those_of_the_record():
 def test_what_is_run_can_be_run(name):
     known, rows = experiment(name), paper_figures(name).rows
     assert set(known.scales) == set(SCALES)
-    for row, method in known.rows.items():
+    averaged = [(row, name) for row, parts in known.averages.items() for names in parts.values() for name in names]
+    for row, method in [*known.rows.items(), *averaged]:
         kind, _, cell = method.partition(":")
         assert (kind in ("single", "deep", "mc-droppath") and cell in PAPERS_CELLS) if cell else method in METHODS
         if known.kind == "methods":
@@ -171,6 +182,14 @@ def test_experiments_of_one_scale_share_their_runs():
         assert len(recipes) == 1
     own = [experiment(name).scales["paper"].parts["CIFAR-10"].resolved() for name in shared if name != "table7"]
     assert all(recipe == load_recipe("cifar10-darts-paper") for recipe in own)
+
+
+def test_a_setting_that_came_later_moves_no_shared_folder_while_it_has_its_default(tmp_path):
+    work, recipe = Work(experiment("table2"), "smoke", tmp_path), load_recipe("smoke-darts")
+    # As it was before members.colour_jitter, supernet.colour_jitter and posterior.schedule were there.
+    assert work.place(recipe).name == BEFORE
+    for change in ("members.colour_jitter=[0.1, 0, 0, 0]", "posterior.schedule=constant"):
+        assert work.place(load_recipe("smoke-darts", [change])).name != BEFORE
 
 
 def test_quiet_is_quiet_and_drawing_again_gives_the_same_bytes(tmp_path, capsys):

@@ -378,6 +378,40 @@ def test_curves_come_in_panels_by_size_or_by_temperature():
     assert list(flat.values()) == ["30.00 ± 1.00", "40.00 ± 1.00", "50.00 ± 1.00"]
 
 
+def test_darts_minus_is_the_mean_over_its_authors_cells_of_each_data_set():
+    parts = {
+        "CIFAR-10": {
+            **ABOUT,
+            "methods": {
+                f"single:darts-minus{end}": [outcome(0, error=error)] for end, error in (("", 0.1), ("-4", 0.2))
+            },
+        },
+        "CIFAR-100": {**ABOUT, "methods": {"single:darts-minus-c100-3": [outcome(0, error=0.5)]}},
+    }
+    known = record("table2", parts)
+    [table] = tables_of(experiment("table2"), known)
+    [row] = [cells for label, cells in table.rows if label == "DARTS- (avg)"]
+    assert (row[0].ours.value, row[0].ours.spread) == pytest.approx((15.0, 5.0))  # two cells: √2 · 5 / √2
+    assert row[1].ours.value == pytest.approx(50.0)
+    assert (row[0].paper.value, row[1].paper.value) == (2.59, 17.51)
+    assert "DARTS- (avg) is the mean over its authors' cells" in as_markdown([table])
+
+
+def test_autoattack_is_shown_at_our_size_and_at_its_authors_beside_the_same_figure_of_the_paper():
+    entry = attacked(0.5)
+    entry["attacks"] |= {
+        "autoattack": entry["attacks"]["fgsm"],
+        "autoattack8": {**entry["attacks"]["fgsm"], "attack": 0.0},
+    }
+    known = record("table4", {"CIFAR-10": {**ABOUT, "methods": {"nes-rs": entry}}})
+    tables = tables_of(experiment("table4"), known)
+    said = cells(tables[0])
+    for label, ours in (("ours at ε = 0.01", "50.00 ± 1.00"), ("ours at its authors' ε = 8/255", "0.00 ± 1.00")):
+        assert said[f"NES-RS, AutoAttack, {label}", "Attack accuracy %: ours, fashion-mini"] == ours
+        assert said[f"NES-RS, AutoAttack, {label}", "Attack accuracy %: the paper's, CIFAR-10"] == "35.00 ± 1.15"
+    assert "gives no ε. Its figure stands beside both of ours" in as_markdown(tables)
+
+
 def test_where_the_search_was_made_is_said():
     text = as_markdown(tables_of(experiment("table3"), RECORDS["table3"]))
     assert "in the place of CIFAR-10: fashion-mini, 800 training" in text

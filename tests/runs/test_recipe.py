@@ -28,6 +28,7 @@ def test_a_recipes_header_says_what_is_ours(name):
     assert ("posterior.evidence=auto" in ours) == (recipe.posterior.evidence == "auto")
     if name.endswith("-paper"):
         assert ours.startswith("nothing: the paper's method")
+        assert re.search(r"^# differs: .*?all in docs/reproduce.md\n", recipe_text(name), re.M | re.S)
 
 
 def test_a_resolved_recipe_reads_back_as_itself(tmp_path):

@@ -15,9 +15,9 @@ from nesbs.reproduce.spec import Experiment, ScaleName
 
 MACHINE = "one NVIDIA H200, docs/speed.md"
 TRAINING_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "imagenet16-120": 151_700}
-# Milliseconds a step, by (space, cells, channels, batch), of supernets also by paths.
+# Milliseconds a step, by (space, cells, channels, batch), of supernets also by paths and K of partial channels.
 MEMBER_STEP = {("nasbench201", 5, 16, 256): 9.37, ("darts", 20, 36, 96): 29.14}
-SUPERNET_STEP = {("nasbench201", 5, 16, 128, "one"): 3.44, ("darts", 8, 16, 128, "one"): 8.97}
+SUPERNET_STEP = {("nasbench201", 5, 16, 128, "one", 1): 3.44, ("darts", 8, 16, 128, "one", 2): 8.97}
 # Of the posterior's fit by (space, estimator, batch): 68 s for the 117 steps of an epoch (cifar10-darts-paper).
 POSTERIOR_STEP = {("darts", "straight-through", 128): 68e3 / 117}
 # What the paper itself reports for the search, by the experiment that shows it.
@@ -106,7 +106,8 @@ def _members(recipe: Recipe, count: int, epochs: int, what: str = "") -> Cost:
 
 def _supernet(recipe: Recipe) -> Cost:
     own = recipe.supernet
-    step = SUPERNET_STEP.get((recipe.space.name, own.cells or 0, own.channels or 0, own.batch_size, own.paths))
+    size = (recipe.space.name, own.cells or 0, own.channels or 0, own.batch_size)
+    step = SUPERNET_STEP.get((*size, own.paths, own.partial))
     hours = _training_hours(recipe, own.epochs, own.batch_size, step, 1 - recipe.data.valid_fraction)
     return Cost(f"supernet for {own.epochs} epochs", hours)
 
