@@ -81,6 +81,23 @@ def test_error_nll_and_brier_equal_a_plain_count(seed, case):
     close(metrics.brier(log_probs, labels), brier)
 
 
+@pytest.mark.parametrize("noise", [0.1, 0.5])
+def test_nll_where_a_share_of_the_labels_is_random(noise):
+    log_probs, labels = random_case(0)
+    pairs = list(zip(log_probs.double().exp().tolist(), labels.tolist(), strict=True))
+    expected = -sum(math.log((1 - noise) * p[y] + noise / 5) for p, y in pairs) / len(pairs)
+    close(metrics.nll(log_probs, labels, noise=noise), expected)
+
+
+def test_without_random_labels_a_tiny_probability_is_kept():
+    assert metrics.nll(torch.tensor([[0.0, -2000.0]]), torch.tensor([1])) == 2000  # whose probability is 0 in float64
+
+
+def test_the_calibration_error_has_fifteen_bins():
+    log_probs, labels = random_case(0)
+    assert metrics.ece(log_probs, labels) == metrics.ece(log_probs, labels, 15) != metrics.ece(log_probs, labels, 14)
+
+
 @pytest.mark.parametrize("classes", [2, 5, 12])
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_top_k_error_equals_torchmetrics(classes, k):
