@@ -1,8 +1,11 @@
 """Files appear whole or not at all."""
 
+import contextlib
+import errno
 import os
 
 import pytest
+import safetensors.torch
 import torch
 
 from nesbs import files
@@ -66,3 +69,68 @@ def test_the_same_tensors_and_words_are_the_same_bytes(tmp_path):
         files.write_tensors(tmp_path / f"{number}", {"x": torch.arange(3)}, **words)
     assert len({(tmp_path / f"{number}").read_bytes() for number in range(20)}) == 1
     assert files.read_tensors(tmp_path / "0")[1] == words
+
+
+def test_no_flipped_bit_of_weights_goes_unnoticed(tmp_path):
+    path = tmp_path / "w.safetensors"
+    weights = {"w": torch.arange(3.0), "steps": torch.tensor(4), "mask": torch.tensor([True]), "none": torch.zeros(0)}
+    files.write_tensors(path, weights, note="kept", of="a network")
+    whole, messages = path.read_bytes(), []
+    for place in range(len(whole)):  # a bit of every byte
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        try:
+            tensors, about = files.read_tensors(path, of="a network")
+        except NesbsError as error:
+            messages.append(str(error))
+        else:  # in blanks behind the header, or in the name of the checksum: what counts is whole
+            assert tensors.keys() == weights.keys()
+            assert all(torch.equal(tensors[name], weights[name]) for name in weights)
+            assert about["note"] == "kept"
+    assert len(messages) > 0.95 * len(whole)
+    assert all(str(path) in each and each.endswith("remove it and run the same command again") for each in messages)
+
+
+def test_weights_of_something_else_are_refused(tmp_path):
+    path = tmp_path / "w.safetensors"
+    files.write_tensors(path, {"w": torch.ones(2)}, of="member 1")
+    with pytest.raises(NesbsError, match=r"w\.safetensors holds member 1, not member 2: remove it and run"):
+        files.read_tensors(path, of="member 2")
+    assert files.read_tensors(path, of="member 1")[1] == files.read_tensors(path)[1] == {}
+
+
+def test_weights_of_before_there_were_checksums_are_read(tmp_path):
+    path = tmp_path / "w.safetensors"
+    safetensors.torch.save_file({"w": torch.ones(2)}, path, metadata={"about": '{"losses": "[1.0]"}'})
+    tensors, about = files.read_tensors(path, of="member 1")
+    assert (tensors["w"].tolist(), about) == ([1.0, 1.0], {"losses": "[1.0]"})
+
+
+@contextlib.contextmanager
+def no_room(beyond):
+    """Files cannot grow beyond so many bytes, whoever writes them."""
+    resource = pytest.importorskip("resource")
+    _, most = earlier = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (beyond, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, earlier)
+
+
+def test_a_disk_that_is_full_leaves_the_old_file(tmp_path, monkeypatch):
+    files.write_text(tmp_path / "a.json", "first")
+    files.write_tensors(tmp_path / "w.safetensors", {"w": torch.ones(2)})
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with no_room(beyond=1000):
+        with pytest.raises(NesbsError, match=r"cannot write .*a\.json: File too large"):
+            files.write_text(tmp_path / "a.json", "x" * 5000)
+        with pytest.raises(NesbsError, match=r"cannot write .*w\.safetensors: .*File too large"):
+            files.write_tensors(tmp_path / "w.safetensors", {"w": torch.ones(2000)})
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NesbsError, match=r"a\.json: No space left on device: make room, the same command resumes"):
+        files.write_text(tmp_path / "a.json", "second")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

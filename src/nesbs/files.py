@@ -1,8 +1,10 @@
 """Files appear whole or not at all: atomic writes and checked reads of JSON, text and tensors."""
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,8 +17,11 @@ from safetensors import SafetensorError, safe_open
 from nesbs.errors import NesbsError
 
 ABOUT = "about"  # the key under which a file of tensors keeps text about them
+CHECKSUM = "sha256"  # in that text: of the tensors and the rest of it
+OF = "of"  # in that text: what the tensors belong to, in words
 AGAIN = "remove it and run the same command again"  # how to get a file that is whole
 PART = ".part"  # ends the name of a file that is still being written
+WRITER = re.compile(rf"\.(\d+)-(\w*)\.\w+{re.escape(PART)}$")  # the process in such a name, and its start
 
 
 @contextlib.contextmanager
@@ -24,10 +29,11 @@ def _replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART, dir=path.parent)
+        writer = f"{os.getpid()}-{process_start(os.getpid())}"  # so that nobody sweeps it up meanwhile
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.{writer}.", suffix=PART, dir=path.parent)
         os.close(handle)
     except OSError as error:
-        raise NesbsError(f"cannot write {path}: {error.strerror}") from None
+        raise _cannot_write(path, error) from None
     temporary = Path(name)
     try:
         yield temporary
@@ -39,9 +45,61 @@ def _replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
-        raise NesbsError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise _cannot_write(path, error) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        discard(temporary)
+
+
+def _cannot_write(path: Path, error: Exception) -> NesbsError:
+    """What to say where a file cannot be written; what was there before stays as it was."""
+    reason = str(getattr(error, "strerror", None) or error)
+    full = any(words in reason.lower() for words in ("no space left", "quota"))
+    return NesbsError(f"cannot write {path}: {reason}" + (": make room, the same command resumes" if full else ""))
+
+
+def discard(path: Path) -> None:
+    """Remove a file that nobody needs any more; one that cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writes have left in a folder and below; what a living process is writing stays."""
+    for part in folder.rglob(f".*{PART}"):
+        writer = WRITER.search(part.name)
+        if writer is None or not is_living(int(writer[1]), writer[2]):
+            discard(part)
+
+
+def process_start(process: int) -> str:
+    """When a process was started, in ticks of its machine's clock; empty where the system does not say.
+
+    >>> process_start(os.getpid()) == process_start(os.getpid())
+    True
+    """
+    try:
+        # PID (NAME) STATE … with the start as the 20th word behind the name, which may hold blanks and brackets.
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "ended" if words[0] in "ZX" else words[19]
+
+
+def is_living(process: int, start: str) -> bool:
+    """Whether the process of this number on this machine is at work and is the one that was started then.
+
+    Where the system does not say when it was started, or whether it is at work, it counts as living.
+    """
+    if os.name == "nt":
+        return True  # signal 0 would reach it there
+    try:
+        os.kill(process, 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass  # another user's
+    now = process_start(process)
+    return not now or not start or now == start
 
 
 def write_text(path: Path, text: str) -> None:
@@ -90,24 +148,46 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: str) -> None:
-    """Write named tensors (and some text about them) as safetensors, atomically."""
+    """Write named tensors (and some text about them) as safetensors with a checksum, atomically."""
     with _replacing(path) as temporary:
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        about = {**metadata, CHECKSUM: checksum(plain, metadata)}
         # One key: safetensors writes several in any order, and the same contents should be the same bytes.
-        safetensors.torch.save_file(plain, temporary, metadata={ABOUT: json.dumps(metadata, sort_keys=True)})
+        safetensors.torch.save_file(plain, temporary, metadata={ABOUT: json.dumps(about, sort_keys=True)})
 
 
-def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Read the tensors of a safetensors file and the text stored with them."""
+def checksum(tensors: Mapping[str, torch.Tensor], about: Mapping[str, str]) -> str:
+    """A digest of tensors on the CPU, with their names and the text about them."""
+    digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_tensors(
+    path: Path, device: torch.device | str = "cpu", *, of: str = ""
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Read the tensors of a safetensors file and the text stored with them.
+
+    A file that was damaged, or that says it belongs to something else than `of`, is a `NesbsError`.
+    """
     if not path.is_file():
         raise NesbsError(f"there is no file {path}")
     try:
-        with safe_open(path, framework="pt", device=str(device)) as opened:
+        with safe_open(path, framework="pt") as opened:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-            about = json.loads((opened.metadata() or {}).get(ABOUT, "{}"))
-            return tensors, dict(about)
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
+            about = dict(json.loads((opened.metadata() or {})[ABOUT]))
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise NesbsError(f"{path} is not a whole safetensors file ({error}): {AGAIN}") from None
+    expected = about.pop(CHECKSUM, None)  # files of before there was one have none
+    if expected is not None and expected != checksum(tensors, about):
+        raise NesbsError(f"{path} is damaged (its checksum is another): {AGAIN}")
+    found = about.pop(OF, of)
+    if of and found != of:
+        raise NesbsError(f"{path} holds {found}, not {of}: {AGAIN}")
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, about
 
 
 def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:

@@ -200,6 +200,7 @@ def test_kill_9_and_the_same_command_end_where_an_uninterrupted_run_ends(stage, 
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not (folder / "metrics.json").exists()
+    assert (folder / ".lock.json").is_file()  # of a process that has ended: it blocks nobody
     (folder / ".metrics.json.abc.part").write_text("half")  # as a kill in the middle of a write leaves it
     if stage == "supernet":
         assert (folder / "supernet.checkpoint.safetensors").is_file()
@@ -207,6 +208,7 @@ def test_kill_9_and_the_same_command_end_where_an_uninterrupted_run_ends(stage, 
     assert results(folder) == results(whole)
     assert not list(folder.rglob("*checkpoint*"))
     assert not list(folder.rglob("*.part"))
+    assert not list(folder.rglob(".lock.json*"))
 
 
 def test_another_recipe_on_the_folder_is_refused_and_nothing_lost(whole):

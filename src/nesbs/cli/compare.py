@@ -88,7 +88,7 @@ def compare(
         architectures, seconds = parsed_budget(budget)
         loaded = timed(loaded, seconds) if seconds is not None else budgeted(loaded, architectures or 0)
     chosen = named_methods(methods, measure=loaded.rivals.measure)
-    with common.progress() as progress:
+    with common.writing(folder, new=True) as progress:
         compared = compare_methods(
             loaded, folder, chosen, seeds=seeds, device=common.chosen_device(), progress=progress
         )
@@ -137,7 +137,7 @@ def curves(
         temperatures=None if temperatures is None else numbers(temperatures, "--temperatures", float),
         deltas=() if deltas is None else numbers(deltas, "--deltas", float),
     )
-    with common.progress() as progress:
+    with common.writing(folder, new=True) as progress:
         measured = measure_curves(
             loaded,
             folder,

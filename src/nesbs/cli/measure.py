@@ -36,7 +36,7 @@ def quality(
     unless --epochs says) or read from a table with the columns architecture and NAME. What is the paper's method and
     what is ours: docs/how-it-works.md.
     """
-    with common.progress() as progress:
+    with common.writing(run) as progress:
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
         if work.recipe.ensemble.architectures is None:
             work.require("supernet.safetensors", f"nesbs search RECIPE --out {run}")
@@ -91,7 +91,7 @@ def attack(
         require_members(Run.open(run, device=device, seed=common.seed))
     measured = []
     for run in runs:
-        with common.progress() as progress:
+        with common.writing(run) as progress:
             work = Run.open(run, device=device, progress=progress, seed=common.seed)
             measured.append((str(run), measure_robustness(work, settings)))
         common.print(f"report: {write_report(run)}")

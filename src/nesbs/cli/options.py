@@ -3,8 +3,8 @@
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,6 +15,9 @@ import typer
 from nesbs.cli.progress import progress_shown
 from nesbs.errors import NesbsError, printable
 from nesbs.records.recipe import Recipe
+from nesbs.records.whole_folder import check_begun
+from nesbs.runs.folder import begun
+from nesbs.runs.folder_lock import locked
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.stage_progress import Progress
 
@@ -68,6 +71,19 @@ class Computing(Common):
                 raise NesbsError(f"--device {name}: there is no such GPU; the last one is cuda:{count - 1}")
             torch.cuda.set_device(name)  # streams, graphs and kernels run on the current one
         return name
+
+    @contextmanager
+    def writing(self, folder: Path, *, new: bool = False) -> Iterator[Progress]:
+        """Show progress inside a `with` block in which no other process may write to the folder.
+
+        A run or a comparison must be in it already, unless it may be `new`.
+        """
+        if new:
+            begun(folder)  # a folder of something else is refused before its lock is made
+        else:
+            check_begun(folder)
+        with self.progress() as progress, locked(folder):
+            yield progress
 
     def recipe(self, name: str, changes: Sequence[str] | None) -> Recipe:
         """The recipe with the changes of --set, under the seed of --seed."""

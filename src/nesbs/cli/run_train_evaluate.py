@@ -26,8 +26,9 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Comput
 
     The same command on the same folder resumes. What is the paper's method and what is ours: docs/how-it-works.md.
     """
-    with common.progress() as progress:
-        work = Run.create(out, common.recipe(recipe, changes), device=common.chosen_device(), progress=progress)
+    chosen, device = common.recipe(recipe, changes), common.chosen_device()
+    with common.writing(out, new=True) as progress:
+        work = Run.create(out, chosen, device=device, progress=progress)
         duplicates = work.selection().duplicates
         scores = work.scores()
     path = write_report(out)
@@ -39,8 +40,9 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Comput
 
 def search(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Computing) -> None:
     """The search alone: supernet, posterior, selection."""
-    with common.progress() as progress:
-        work = Run.create(out, common.recipe(recipe, changes), device=common.chosen_device(), progress=progress)
+    chosen, device = common.recipe(recipe, changes), common.chosen_device()
+    with common.writing(out, new=True) as progress:
+        work = Run.create(out, chosen, device=device, progress=progress)
         selection = work.selection()
         if selection.loss is not None:  # what the choice came from is made again where it was lost
             work.supernet()
@@ -82,25 +84,30 @@ def train(
     those of the recipe DATA-SPACE where there is one, such as imagenet-darts; --recipe names another, --set changes
     a setting.
     """
-    with common.progress() as progress:
-        if zoo_name is None and not texts and data is None:
-            if run is None:
-                raise NesbsError("nothing to train: name a RUN, or give --zoo NAME or --architecture TEXT")
-            refuse_without_effect(size=size, recipe=recipe, out=out, changes=changes)
-            work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
-            work.require("selection.json", f"nesbs search RECIPE --out {run}")
+    device = common.chosen_device()
+    if zoo_name is None and not texts and data is None:
+        if run is None:
+            raise NesbsError("nothing to train: name a RUN, or give --zoo NAME or --architecture TEXT")
+        refuse_without_effect(size=size, recipe=recipe, out=out, changes=changes)
+        folder, chosen = run, None
+    else:
+        chosen, folder = training_without_search(
+            run,
+            zoo_name=zoo_name,
+            texts=texts,
+            size=size,
+            data=data,
+            recipe=recipe,
+            changes=changes,
+            seed=common.seed,
+        )
+        folder = out or folder
+    with common.writing(folder, new=chosen is not None) as progress:
+        if chosen is None:
+            work = Run.open(folder, device=device, progress=progress, seed=common.seed)
+            work.require("selection.json", f"nesbs search RECIPE --out {folder}")
         else:
-            chosen, folder = training_without_search(
-                run,
-                zoo_name=zoo_name,
-                texts=texts,
-                size=size,
-                data=data,
-                recipe=recipe,
-                changes=changes,
-                seed=common.seed,
-            )
-            work = Run.create(out or folder, chosen, device=common.chosen_device(), progress=progress)
+            work = Run.create(folder, chosen, device=device, progress=progress)
         work.ensemble()
         if work.recipe.evaluation.uniform:
             work.uniform()
@@ -132,7 +139,7 @@ def evaluate(
     if unseen_root is not None and unseen is None:
         raise NesbsError("--unseen-root says where the data set of --unseen is: give both")
     options = {"human": human, "unseen": unseen, "unseen_root": unseen_root, "corruptions": corruptions}
-    with common.progress() as progress:
+    with common.writing(run) as progress:
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
         require_members(work)
         scores = work.scores(**{name: value for name, value in options.items() if value is not None})

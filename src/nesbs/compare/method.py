@@ -77,7 +77,7 @@ class Method(ABC):
         path = rival_file(folder, self.name, "selection.json")
         if not path.is_file():
             files.write_json(path, self.choose(harness).to_json())
-        rival_file(folder, self.name, "checkpoint.safetensors").unlink(missing_ok=True)
+        files.discard(rival_file(folder, self.name, "checkpoint.safetensors"))
         return read_selection(path, harness.run.space)
 
     def over_budget(self, harness: Harness) -> bool:
@@ -110,6 +110,7 @@ class Method(ABC):
             scores=EnsembleMetrics(**scores.to_json()),
         )
         images = {"error": combined.argmax(-1) != labels, "nll": -combined.gather(1, labels[:, None])[:, 0]}
-        files.write_tensors(rival_file(run.folder, self.name, "images.safetensors"), images)
+        of = f"the test images of {self.name} in {run.folder.name}"
+        files.write_tensors(rival_file(run.folder, self.name, "images.safetensors"), images, of=of)
         outcome.write(path)
         return outcome

@@ -147,6 +147,7 @@ def _per_image(runs: Sequence[Path], name: str) -> np.ndarray[Any, np.dtype[np.f
     paths = [rival_file(run, name, "images.safetensors") for run in runs]
     if not all(path.is_file() for path in paths):
         return None
-    seeds = [files.read_tensors(path)[0] for path in paths]
+    of = [f"the test images of {name} in {run.name}" for run in runs]
+    seeds = [files.read_tensors(path, of=each)[0] for path, each in zip(paths, of, strict=True)]
     table = np.stack([np.mean([seed[measure].double().numpy() for seed in seeds], 0) for measure in PER_IMAGE], 1)
     return table if np.isfinite(table).all() else None

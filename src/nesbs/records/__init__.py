@@ -10,6 +10,7 @@
     attacks.json                           AttacksRecord       attacks.py
     comparison.json                        ComparisonRecord    comparison.py
     curves.json                            CurvesRecord        curves.py
+    .lock.json                             LockRecord          lock.py
     SCALE/NAME/record.json (reproduce)     ExperimentRecord    experiment.py
 
 `X.read(path)`, `X.find(folder)` (None where the file is missing) and `X.from_json(value)` read leniently: a field that
@@ -23,6 +24,7 @@ from nesbs.records.base import Record
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
 from nesbs.records.experiment import ExperimentRecord
+from nesbs.records.lock import LockRecord
 from nesbs.records.metrics import MetricsRecord
 from nesbs.records.predictions import PredictionsRecord
 from nesbs.records.quality import QualityRecord

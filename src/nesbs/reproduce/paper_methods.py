@@ -101,11 +101,11 @@ def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
     """Train the best-response supernet and posterior of a run, or load them where they are there."""
     folder, settings = run.folder / "best-response", run.recipe.supernet.model_copy(update={"paths": "one"})
     weights, fitted = folder / "supernet.safetensors", folder / "posterior.json"
-    checkpoint = folder / "checkpoint.safetensors"
+    checkpoint, of = folder / "checkpoint.safetensors", f"the best-response supernet of seed {run.recipe.seed}"
     if fitted.is_file():
-        checkpoint.unlink(missing_ok=True)
+        files.discard(checkpoint)
         supernet = build_supernet(run.space, run.data.search_train, settings, seed=run.recipe.seed)
-        files.load_into(supernet, files.read_tensors(weights, run.device)[0], weights)
+        files.load_into(supernet, files.read_tensors(weights, run.device, of=of)[0], weights)
         supernet.eval()
         return supernet, Posterior.from_json(files.read_json(fitted))
     with run.stage("best response", settings.epochs) as stage:
@@ -119,7 +119,7 @@ def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
             on_epoch=stage.epoch,
         )
         supernet, posterior = best_response(request, run.recipe.posterior)
-        files.write_tensors(weights, supernet.state_dict())
+        files.write_tensors(weights, supernet.state_dict(), of=of)
         files.write_json(fitted, posterior.to_json())  # last: it says that the stage is done
-        checkpoint.unlink(missing_ok=True)
+        files.discard(checkpoint)
     return supernet, posterior

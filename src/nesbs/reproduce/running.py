@@ -14,6 +14,7 @@ from nesbs.reproduce.tradeoff import run_tradeoff
 from nesbs.reproduce.work import Work
 from nesbs.rivals import discrepancy
 from nesbs.runs.attack import attack_ensemble, attack_settings
+from nesbs.runs.folder_lock import locked
 from nesbs.runs.quality import measure_quality
 from nesbs.supernet import Estimator
 
@@ -23,9 +24,11 @@ Row = TypeVar("Row", MethodRow, DiscrepancyRow)
 
 def run(work: Work) -> ExperimentRecord:
     """Run what is missing of an experiment; return its record."""
-    work.begin()
-    KINDS[work.experiment.kind](work)
-    work.save(complete=True)
+    work.check_folder()
+    with locked(work.out):  # experiments share the runs in it
+        work.begin()
+        KINDS[work.experiment.kind](work)
+        work.save(complete=True)
     return work.record
 
 

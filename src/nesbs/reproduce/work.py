@@ -20,7 +20,7 @@ from nesbs.compare.methods import METHODS
 from nesbs.compare.over_seeds import begin
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
-from nesbs.records import ExperimentRecord
+from nesbs.records import ExperimentRecord, LockRecord
 from nesbs.records.experiment import Asked
 from nesbs.records.recipe import Recipe, flatten
 from nesbs.reproduce.paper_methods import check_cell
@@ -58,13 +58,17 @@ class Work:
         """Return where the record and what is drawn from it go."""
         return self.out / self.scale_name / self.experiment.name
 
-    def begin(self) -> None:
-        """Take the folder, or resume in it; raise where it is someone else's or was made by another command."""
+    def check_folder(self) -> None:
+        """Raise where the folder is someone else's."""
         if self.out.exists() and not self.out.is_dir():
             raise NesbsError(f"--out {self.out} is a file: name a folder")
-        ours = (self.out / MARK).is_file()
-        if not ours and self.out.is_dir() and any(entry.suffix != files.PART for entry in self.out.iterdir()):
+        names = [entry.name for entry in self.out.iterdir()] if self.out.is_dir() else []
+        ours = all(name.endswith(files.PART) or name.startswith(LockRecord.FILE) for name in names)
+        if MARK not in names and not ours:
             raise NesbsError(f"--out {self.out} holds something else: name another folder")
+
+    def begin(self) -> None:
+        """Take the folder, or resume in it; raise where it was made by another command."""
         asked = Asked(name=self.experiment.name, scale=self.scale_name, set=self.changes, seed=self.seed)
         record = ExperimentRecord.find(self.folder)
         if record is None or not (record.parts or record.gaussians):  # nothing is measured: not bound to a command
@@ -79,9 +83,7 @@ class Work:
             )
         device = device_name(self.device)
         self.record = record.replace(left_out=self._left_out(), parts=record.parts or {}, device=device)
-        for leftover in self.folder.glob(f".*{files.PART}"):  # of a write that was killed
-            leftover.unlink(missing_ok=True)
-        if not ours:
+        if not (self.out / MARK).is_file():
             files.write_json(self.out / MARK, {"nesbs": __version__})
         self.save()
 

@@ -62,8 +62,9 @@ def snapshot(
     for cycle, share in enumerate(cycles(settings, size)):
         path = None if folder is None else folder / f"{cycle}.safetensors"
         checkpoint = None if path is None else path.with_suffix(".checkpoint.safetensors")
+        of = f"snapshot {cycle} of seed {seed}"
         if path is not None and path.is_file():
-            tensors, _ = files.read_tensors(path, split.device)
+            tensors, _ = files.read_tensors(path, split.device, of=of)
             files.load_into(member, tensors, path)
         else:
             report = None if on_epoch is None else partial(on_epoch, cycle)
@@ -71,8 +72,8 @@ def snapshot(
             steps = member_training(member, split, share, seed=seed, name=name, checkpoint=checkpoint, on_epoch=report)
             side_by_side([steps])
             if path is not None:
-                files.write_tensors(path, member.state_dict(), architecture=str(architecture))
+                files.write_tensors(path, member.state_dict(), architecture=str(architecture), of=of)
         if checkpoint is not None:
-            checkpoint.unlink(missing_ok=True)
+            files.discard(checkpoint)
         taken.append(copy.deepcopy(member).eval())
     return Ensemble(taken)

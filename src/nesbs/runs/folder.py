@@ -12,7 +12,7 @@ from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
-from nesbs.records import MetricsRecord, Recipe, Record, RunRecord, SelectionRecord, is_comparison
+from nesbs.records import LockRecord, MetricsRecord, Recipe, Record, RunRecord, SelectionRecord, is_comparison
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import RECIPE, flatten, parse_yaml
 from nesbs.records.run import DataRecord
@@ -30,8 +30,9 @@ def begun(folder: Path) -> bool:
         raise NesbsError(f"--out {folder} is a file: name a folder")
     if (folder / RECIPE).is_file():
         return True
-    # A first write that was killed leaves a part of a file; that is ours too.
-    if folder.is_dir() and any(entry.suffix != files.PART for entry in folder.iterdir()):
+    # A first write that was killed leaves a part of a file, or the lock; those are ours too.
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    if not all(name.endswith(files.PART) or name.startswith(LockRecord.FILE) for name in names):
         raise NesbsError(f"--out {folder} holds something that is not a run: name another folder")
     return False
 

@@ -43,7 +43,8 @@ def trained_members(
         build_member(space, architecture, split, settings, seed=seed, name=name)
         for architecture, name in zip(architectures, names, strict=True)
     ]
-    losses = {index: _load(members[index], path) for index, path in enumerate(paths) if path.is_file()}
+    of = [f"member {name} of seed {seed}" for name in names]
+    losses = {index: _load(members[index], path, of[index]) for index, path in enumerate(paths) if path.is_file()}
     missing = [index for index in range(len(paths)) if index not in losses]
     if not missing:
         return members
@@ -72,9 +73,9 @@ def trained_members(
             for index, history in zip(group, side_by_side(trainings), strict=True):
                 losses[index] = history
                 work.note(losses=[losses[i] for i in sorted(losses)])
-                about = {"architecture": str(architectures[index]), "losses": json.dumps(history)}
+                about = {"architecture": str(architectures[index]), "losses": json.dumps(history), "of": of[index]}
                 files.write_tensors(paths[index], members[index].state_dict(), **about)
-                _checkpoint(paths[index]).unlink(missing_ok=True)
+                files.discard(_checkpoint(paths[index]))
     return members
 
 
@@ -105,14 +106,14 @@ def sizes_in_words(record: RunRecord) -> str:
     )
 
 
-def _load(member: Member, path: Path) -> list[float]:
+def _load(member: Member, path: Path, of: str) -> list[float]:
     """Put a trained member's weights into place; the mean loss of every epoch of its training."""
-    tensors, about = files.read_tensors(path, next(member.parameters()).device)
+    tensors, about = files.read_tensors(path, next(member.parameters()).device, of=of)
     if about.get("architecture") != str(member.architecture):
         raise NesbsError(f"{path} holds another architecture than was chosen: remove {path.parent.name}/")
     files.load_into(member, tensors, path)
     member.eval()
-    _checkpoint(path).unlink(missing_ok=True)
+    files.discard(_checkpoint(path))
     return list(json.loads(about["losses"]))
 
 

@@ -31,6 +31,7 @@ from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
+from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.measures import gather, measure, missing_measures, units
 from nesbs.runs.members import trained_members
 from nesbs.runs.predictions import show, to_show
@@ -48,6 +49,7 @@ class Run:
         self.recipe = recipe
         self.device = device
         self.progress = progress or Progress()
+        self._recorded = False  # whether versions, machine and data are in the record
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Self:
@@ -58,24 +60,26 @@ class Run:
         recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
         folders.check_run(folder)
-        earlier = folders.to_resume(folder, recipe)
-        if earlier is not None:
-            run = cls(folder, earlier, device=device, progress=progress)
-        else:
-            if recipe.threads is None:
-                recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
-            run = cls(folder, recipe, device=device, progress=progress)
-            check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
-            if folders.clear(folder):
-                run.progress.note(f"{folder}: the training that another recipe began there is removed")
-            files.write_text(folder / RECIPE, recipe.to_yaml())
-        return run._ready()
+        folders.begun(folder)  # into a folder of something else not even a lock is put
+        with locked(folder):
+            earlier = folders.to_resume(folder, recipe)
+            if earlier is not None:
+                run = cls(folder, earlier, device=device, progress=progress)
+            else:
+                if recipe.threads is None:
+                    recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
+                run = cls(folder, recipe, device=device, progress=progress)
+                check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
+                if folders.clear(folder):
+                    run.progress.note(f"{folder}: the training that another recipe began there is removed")
+                files.write_text(folder / RECIPE, recipe.to_yaml())
+            return run._ready()
 
     @classmethod
     def open(
         cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
     ) -> Self:
-        """A run that exists already."""
+        """A run that exists already; for looking at it while another process writes to its folder, too."""
         folder = Path(folder)
         check_begun(folder)
         folders.check_run(folder)
@@ -85,12 +89,20 @@ class Run:
         return cls(folder, recipe, device=device, progress=progress)._ready()
 
     def _ready(self) -> Self:
-        """Restore the threads the run began with, remove leftovers, and record versions, machine and data."""
-        for leftover in self.folder.rglob(f".*{files.PART}"):  # of a write that was killed
-            leftover.unlink(missing_ok=True)
+        """Restore the threads the run began with and check its data; under its lock also record what it runs on."""
         if self.recipe.threads is not None:
             torch.set_num_threads(self.recipe.threads)
         torch.backends.cudnn.deterministic = True
+        folders.about_data(self.data, self.record.data, self.folder)
+        if holds(self.folder):
+            self._record_machine()
+        return self
+
+    def _record_machine(self) -> None:
+        """Write versions, machine and data into the record, once."""
+        if self._recorded:
+            return
+        self._recorded = True
         earlier = self.record
         earlier.replace(
             started=earlier.started or datetime.date.today().isoformat(),
@@ -103,7 +115,6 @@ class Run:
             data=folders.about_data(self.data, earlier.data, self.folder),
             stages=earlier.stages or {},
         ).write(self.folder / RunRecord.FILE)
-        return self
 
     @property
     def record(self) -> RunRecord:
@@ -134,11 +145,11 @@ class Run:
         """Stage 1 (Algorithm 1, line 2)."""
         path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
         images, seed = self.data.search_train, self.recipe.seed
-        checkpoint = self.folder / "supernet.checkpoint.safetensors"
+        checkpoint, of = self.folder / "supernet.checkpoint.safetensors", f"the supernet of seed {seed}"
         if path.is_file():
-            checkpoint.unlink(missing_ok=True)
+            files.discard(checkpoint)
             supernet = build_supernet(self.space, images, settings, seed=seed)
-            tensors, about = files.read_tensors(path, self.device)
+            tensors, about = files.read_tensors(path, self.device, of=of)
             files.load_into(supernet, tensors, path)
             supernet.eval()
             supernet.losses, supernet.updates = json.loads(about["losses"]), json.loads(about["updates"])
@@ -150,8 +161,8 @@ class Run:
             parameters = sum(parameter.numel() for parameter in supernet.parameters())
             stage.note(losses=supernet.losses, updates=supernet.updates, parameters=parameters)
             about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}
-            files.write_tensors(path, supernet.state_dict(), **about)
-            checkpoint.unlink(missing_ok=True)
+            files.write_tensors(path, supernet.state_dict(), **about, of=of)
+            files.discard(checkpoint)
         return supernet
 
     def posterior(self) -> Posterior:
@@ -293,12 +304,14 @@ class Run:
 
     @contextlib.contextmanager
     def stage(self, name: str, total: int, *, fresh: bool = False) -> Iterator[Stage]:
-        """A stage at work: shown while it runs, with its seconds and memory in the record.
+        """A stage at work: shown while it runs, with its seconds and memory in the record, under the folder's lock.
 
         Its seconds are added to those in the record, unless it begins `fresh`.
         """
-        self.progress.start(name, total)
-        stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh)
-        yield stage
-        stage.write()
-        self.progress.finish(f"{stage.seconds:.1f} s")
+        with locked(self.folder):
+            self._record_machine()
+            self.progress.start(name, total)
+            stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh)
+            yield stage
+            stage.write()
+            self.progress.finish(f"{stage.seconds:.1f} s")

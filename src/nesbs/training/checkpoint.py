@@ -13,20 +13,23 @@ from torch import nn
 from nesbs import files
 
 
-def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[float], path: Path) -> None:
-    """Write the state after a finished epoch, atomically: until then the state before it stays."""
+def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[float], path: Path, *, of: str) -> None:
+    """Write the state after a finished epoch, atomically: until then the state before it stays.
+
+    `of` says in words which training it is.
+    """
     tensors = {f"module.{name}": tensor for name, tensor in module.state_dict().items()}
     for name, parameter in module.named_parameters():
         buffer = optimiser.state[parameter].get("momentum_buffer")
         if buffer is not None:
             tensors[f"momentum.{name}"] = buffer
-    files.write_tensors(path, tensors, history=json.dumps(history))
+    files.write_tensors(path, tensors, history=json.dumps(history), of=of)
 
 
-def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path) -> list[float]:
+def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path, *, of: str) -> list[float]:
     """Load a saved state into a network and its optimiser; the mean loss of every epoch so far."""
     device = next(module.parameters()).device
-    tensors, about = files.read_tensors(path, device)
+    tensors, about = files.read_tensors(path, device, of=of)
     weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
     files.load_into(module, weights, path)
     for name, parameter in module.named_parameters():

@@ -118,8 +118,9 @@ def training(
     device = split.device
     optimiser = _optimiser(module, settings, device)
     history: list[float] = []
+    of = f"the training of {' '.join(map(str, purpose))} under seed {seed}"
     if checkpoint is not None and checkpoint.exists():
-        history = checkpoints.resume(module, optimiser, checkpoint)
+        history = checkpoints.resume(module, optimiser, checkpoint, of=of)
     plain = _plain_step(module, objective.loss, settings, optimiser, device)
     step = plain if objective.record is None or device.type != "cuda" else None
     steps = steps_per_epoch(split, settings.batch_size)
@@ -137,7 +138,7 @@ def training(
         _check_finite(losses, module, purpose, epoch, checkpoint)
         history.append(losses.mean().item())
         if checkpoint is not None:
-            checkpoints.save(module, optimiser, history, checkpoint)
+            checkpoints.save(module, optimiser, history, checkpoint, of=of)
         if on_epoch is not None:
             on_epoch(Epoch(epoch + 1, settings.epochs, history[-1], time.perf_counter() - started))
     optimiser.zero_grad(set_to_none=True)
