@@ -125,7 +125,7 @@ def refuse_part(split: object, part: type[SearchTrain] | type[SearchValid]) -> N
     """Raise where a split is the part of a data set that a stage must not see; other images are the user's choice.
 
     >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
-    >>> split = make_split(images, torch.zeros(4).long(), ("a",), source="four")
+    >>> split = make_split(images, torch.zeros(4).long(), ("a", "b"), source="four")
     >>> refuse_part(split, SearchValid)
     >>> refuse_part(SearchValid(**vars(split)), SearchValid)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
