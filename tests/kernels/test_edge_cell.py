@@ -120,7 +120,13 @@ def test_what_leads_nowhere_is_not_computed(device):
 
 def test_only_networks_with_kernels_fit(device, noise):
     split = noise.search_train
-    for more, fitting in (({}, True), ({"channels": 8}, False), ({"channels": 24}, False), ({"affine": True}, False)):
+    for more, fitting in (
+        ({}, True),
+        ({"channels": 8}, False),
+        ({"channels": 24}, False),
+        ({"affine": True}, False),
+        ({"partial": 2}, False),
+    ):
         network = build_supernet(nasbench201(), split, settings_of(**more), seed=0).network
         assert fits(network, device, split.size) is fitting
     assert not fits(network, torch.device("meta"), split.size)

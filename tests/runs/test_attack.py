@@ -249,6 +249,6 @@ def test_the_help_names_every_setting(capsys):
 def test_settings_from_options():
     assert attack_settings(None, None, ["epsilons=0.1"]).epsilons == (0.1,)
     chosen = attack_settings(None, None, ["cw.rule=bisect", "epsilons=[0.2, 0.1]"])
-    assert chosen.attacks == ("fgsm", "pgd", "cw", "autoattack")
+    assert chosen.attacks == ("fgsm", "pgd", "cw", "autoattack", "autoattack8")
     assert (chosen.cw.rule, chosen.epsilons) == ("bisect", (0.1, 0.2))
     assert chosen.pgd == AttackSettings().pgd

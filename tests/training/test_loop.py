@@ -67,6 +67,25 @@ def test_a_step_is_sgd_with_the_rate_of_that_step(noise):
     assert line.weight.item() == pytest.approx(moved, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("augmentation", "value"),
+    [("crop", 2), ("flip", True), ("cutout", 4), ("colour_jitter", (0.4, 0.4, 0.4, 0.2))],
+)
+def test_the_images_are_changed_as_the_settings_ask(augmentation, value, noise):
+    def shown(**more):
+        line, seen = Line(), []
+
+        def loss(batch):
+            seen.append(batch.images)
+            return line.weight * 0.0
+
+        settings = TrainingSettings(epochs=1, batch_size=64, **{"crop": 0, "flip": False, **more})
+        train(line, noise.train, loss, settings, seed=0, purpose=("line",))
+        return seen[0]
+
+    assert not torch.equal(shown(**{augmentation: value}), shown())
+
+
 def test_the_loss_sees_where_it_is_and_its_noise_is_the_epochs_own(noise):
     line, seen = Line(), []
 
