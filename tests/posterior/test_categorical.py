@@ -98,6 +98,11 @@ def test_wrong_input_is_refused():
         edited["variables"][0].update(change)
         with pytest.raises(NesbsError, match="not a posterior"):
             Posterior.from_json(edited)
+    whole = Posterior(toy_edges()).to_json()
+    broken = ({"space": 3}, {"space": None}, {"variables": None}, {"variables": [1]}, {"temperature": "warm"})
+    for value in ([], None, *(whole | change for change in broken)):
+        with pytest.raises(NesbsError, match="not a posterior"):
+            Posterior.from_json(value)
     stranger = Posterior(toy_edges()).to_json() | {"space": "nasbench201"}
     with pytest.raises(NesbsError, match="variables are not those of space nasbench201"):
         Posterior.from_json(stranger)

@@ -50,6 +50,15 @@ def test_a_shares_slope_is_the_density_around_it():
     assert slopes(torch.tensor([0.2, 0.5004]), even).tolist() == pytest.approx([1, 1], rel=0.02)
 
 
+def test_a_shares_slope_is_taken_over_a_tenth_of_the_reference():
+    others = (torch.arange(41) ** 2).double()  # two more on either side, where there are as many
+    values = others[:-1] + 0.5
+    around = [(max(place - 2, 0), min(place + 3, 40)) for place in range(40)]
+    expected = [(end - first) / 41 / float(others[end] - others[first]) for first, end in around]
+    assert slopes(values, others).tolist() == pytest.approx(expected)
+    assert slopes(others[[0, -1]], others).tolist() == pytest.approx([expected[0], expected[-1]])
+
+
 def test_no_slope_is_steep_where_others_are_the_same():
     # A mixture's value can be that of a reference to the last bit, and references are drawn with replacement.
     tied = torch.cat([torch.ones(3), 1 + torch.rand(97, generator=torch.Generator().manual_seed(0))])
