@@ -9,6 +9,7 @@ import torch
 
 from nesbs import metrics
 from nesbs.ensemble import Selection, choose, decide, ensemble_losses, forward_select, scorer, search
+from nesbs.ensemble.choosing import _losses_alone
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.samplers import MonteCarlo, Proposal, SvgdRd, Uniform
@@ -163,6 +164,25 @@ def test_of_a_drawn_and_a_greedy_ensemble_the_better_is_taken(of_the_best, expec
     }[expected]
 
 
+def test_a_greedy_choice_needs_as_many_candidates_as_members_and_no_more():
+    a, b, c = list(toy_edges())[:3]
+
+    def score(ensembles):
+        return torch.tensor([float(-len(set(ensemble))) for ensemble in ensembles])
+
+    drawn = [Proposal((a, a, b), 1), Proposal((c, c, b), 2)]
+    assert decide(drawn, score, "forward")[:3] == ((a, b, c), -3.0, None)
+    assert decide(drawn, score, "rounds")[:3] == ((a, a, b), -2.0, drawn[0])
+    assert decide(drawn[:1], score, "forward")[:3] == ((a, a, b), -2.0, drawn[0])  # two candidates
+
+
+def test_progress_comes_after_the_first_candidate_and_then_by_eights():
+    told, pool = [], list(toy_edges())[:20]
+    losses = _losses_alone(pool, lambda ensembles: torch.arange(len(ensembles)), lambda *at: told.append(at))
+    assert told == [(1, 20), (9, 20), (17, 20), (20, 20)]
+    assert losses == [0, *range(8), *range(8), *range(3)]
+
+
 def test_bayesian_optimisation_of_delta(supernet, mini):
     arguments = {"size": 2, "rounds": 2, "sampler": SvgdRd(steps=30), "tune": "bayesian", "trials": 6}
     one, two = (search(supernet, Posterior(toy_edges()), mini.search_valid, seed=0, **arguments) for _ in range(2))
@@ -225,8 +245,11 @@ def test_wrong_input_is_refused(supernet, mini):
         search(supernet, Posterior(toy_edges()), mini.search_valid, size=0)
     with pytest.raises(NesbsError, match="unknown setting round: did you mean rounds"):
         search(supernet, Posterior(toy_edges()), mini.search_valid, round=3)
-    with pytest.raises(NesbsError, match="not a selection"):
-        Selection.from_json({"architectures": []}, toy_edges())
+    choice = search(supernet, Posterior(toy_edges()), mini.search_valid, size=2, rounds=1, sampler=MonteCarlo())
+    broken = ({"architectures": None}, {"architectures": [3]}, {"proposals": [None]}, {"candidates": 1})
+    for value in ({"architectures": []}, None, *(choice.to_json() | change for change in broken)):
+        with pytest.raises(NesbsError, match="not a selection"):
+            Selection.from_json(value, toy_edges())
 
 
 @pytest.mark.parametrize("combine", ["probabilities", "logits"])
