@@ -8,7 +8,8 @@ from contracts import SAMPLERS, SPACES
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.samplers import MonteCarlo, Relaxation, SamplerSettings, SvgdRd, Uniform, get_sampler
+from nesbs.samplers import MonteCarlo, NoEnsembleError, Relaxation, SamplerSettings, SvgdRd, Uniform, get_sampler
+from nesbs.samplers.proposals import without_duplicates
 from nesbs.spaces import nasbench201, toy_edges, toy_pairs
 
 
@@ -72,6 +73,18 @@ def test_a_point_posterior_cannot_be_redrawn_away():
         MonteCarlo().propose(peaked(toy_edges()), size=2, rounds=2, duplicates="refuse", generator=random())
     [proposal] = MonteCarlo().propose(peaked(toy_edges()), size=2, rounds=1, duplicates="allow", generator=random())
     assert proposal.architectures[0] == proposal.architectures[1] == peaked(toy_edges()).mode()
+
+
+def test_an_ensemble_is_redrawn_a_hundred_times_ten_at_a_time():
+    alike, asked = next(iter(toy_edges())), []
+
+    def draw(positions):
+        asked.append(len(positions))
+        return [(alike, alike)] * len(positions)
+
+    with pytest.raises(NoEnsembleError):
+        without_duplicates(draw, 1, Posterior(toy_edges()), "redraw")
+    assert asked == [1, *[10] * 10]
 
 
 def test_refusing_drops_only_the_ensembles_with_duplicates():
