@@ -5,6 +5,7 @@ that comes back to its last layer, that weights learned from them; all else coun
 """
 
 import contextlib
+import functools
 import shutil
 from types import SimpleNamespace
 
@@ -51,7 +52,7 @@ OTHERWISE = [
     *("posterior.estimator=straight-through", "posterior.reference=4", "posterior.untrained=1"),
     *("search.tune=bayesian", "search.trials=2", "rivals.judge=supernet"),
 ]
-NO_TEST = [*HELD_OUT, "evaluation.images=search_valid"]
+RUNS = {"usual": [], "otherwise": OTHERWISE, "no test": [*HELD_OUT, "evaluation.images=search_valid"]}
 QUALITY = {"architectures": 4, "candidates": 6, "epochs": 1, "sizes": (1,)}
 
 
@@ -152,8 +153,8 @@ def stages_of(folder, name, changes=()):
 
 @pytest.fixture(scope="module")
 def stages(folder):
-    runs = {"usual": (), "otherwise": OTHERWISE, "no test": NO_TEST}
-    return {name: stages_of(folder, name, changes) for name, changes in runs.items()}
+    """What each stage of a run sees; a run is made when it is first asked for."""
+    return functools.cache(lambda name: stages_of(folder, name, RUNS[name]))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def stages(folder):
     ],
 )
 def test_a_stage_sees_its_images_alone(stages, run, stage, learned, judged):
-    assert stages[run][stage] == (learned, judged)
+    assert stages(run)[stage] == (learned, judged)
 
 
 @pytest.fixture(scope="module")
