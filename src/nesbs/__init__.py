@@ -5,6 +5,12 @@
 15625
 """
 
+import os
+
+# OpenMP's threads wait by spinning: beside a busy program they keep each other from the cores, and everything takes
+# several times as long. It is read when torch is loaded; what the user has set stays.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from nesbs.attacks import AutoAttack, CarliniWagner, Defence, Fgsm, Pgd, attack_then_defend
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Selection, search, train_ensemble

@@ -66,5 +66,6 @@ def test_cifar10_of_the_real_size_is_held_once(tmp_path):
     assert found["shape"] == [50_000, 3, 32, 32]
     assert found["loaded"] - found["before"] <= 1.3 * BYTES
     assert found["loaded"] - found["before"] >= 0.9 * BYTES  # the measure sees the data at all
-    assert max(found["epochs"][-2:]) - max(found["epochs"][1:3]) < 4 * 2**20  # an epoch's images are 12 MB as floats
+    # Kept from epoch to epoch, an epoch's images would add 12 MB as bytes in these four epochs, 49 MB as floats.
+    assert max(found["epochs"][-2:]) - max(found["epochs"][1:3]) < 10 * 2**20
     assert max(found["epochs"]) - found["before"] <= 1.15 * BYTES  # the data, the network and a batch
