@@ -1,7 +1,21 @@
 """The one exception for bad input; its message says what was wrong, what was found and what to do."""
 
 import difflib
+import errno
+import re
+import reprlib
 from collections.abc import Iterable
+
+# What says, in lower case, that memory ran out where the exception's type does not: torch on a CPU (its allocator,
+# oneDNN, C++, sizes beyond 64 bits), CUDA, cuBLAS, cuDNN, and NumPy.
+NO_MEMORY = (
+    *("can't allocate memory", "cannot allocate memory", "not enough memory", "out of memory", "enforce fail at alloc"),
+    *("could not allocate memory", "could not create a memory object", "bad_alloc", "insufficient shared memory"),
+    *("size calculation overflowed", "integer multiplication overflow", "array is too big"),
+    *("alloc_failed", "allocation_failed"),
+)
+LONGEST = 100  # characters of a value that a message shows
+ASKED_FOR = re.compile(r"allocate (\d+ bytes|[\d.]+ [KMGTPE]?i?B)")  # how torch and NumPy say how much it was
 
 
 class NesbsError(ValueError):
@@ -10,6 +24,51 @@ class NesbsError(ValueError):
 
 class DivergedError(NesbsError):
     """A training whose loss is no longer a number."""
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """What to tell the user where an error means that memory ran out, on a CPU or a GPU; else None.
+
+    >>> out_of_memory(MemoryError("Unable to allocate 33.5 GiB for an array"))[:46]
+    'not enough memory (33.5 GiB asked for at once)'
+    >>> out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    """
+    text = str(error)
+    known = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+    if not known and not any(words in text.lower() for words in NO_MEMORY):
+        return None
+    amount = ASKED_FOR.search(text)
+    asked = f" ({_in_gib(amount[1])} asked for at once)" if amount else ""
+    return (
+        f"not enough memory{asked}: take fewer or smaller images, a smaller batch_size, network or ensemble, or a "
+        "larger machine; what is finished is kept"
+    )
+
+
+def _in_gib(amount: str) -> str:
+    number, unit = amount.split()
+    return f"{int(number) / 2**30:.1f} GiB" if unit == "bytes" else amount
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: in part where it is long or deep, without what a terminal would obey.
+
+    >>> shown([1, "two"]), shown(list(range(1000))), shown("\\x1b[31m")
+    ("[1, 'two']", '[0, 1, 2, 3, 4, 5, ...]', "'\\\\x1b[31m'")
+    """
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = LONGEST
+    short.maxlevel = 3
+    try:
+        text = short.repr(value)
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    except ValueError:  # Python writes out no number of more than 4,300 digits
+        return f"a value of type {type(value).__name__} with a number of thousands of digits"
+
+
+def named(word: str) -> str:
+    """A word of the user's as a message names it: as `shown` has it, without quotes."""
+    return shown(word)[1:-1]
 
 
 def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
@@ -30,7 +89,7 @@ def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     name = type(value).__name__
     article = "an" if name[0].lower() in "aeiou" else "a"
     plain = value is None or isinstance(value, str | int | float | type)  # short enough to show as it is
-    raise NesbsError(f"{what}, found {repr(value) if plain else f'{article} {name}'}")
+    raise NesbsError(f"{what}, found {shown(value) if plain else f'{article} {name}'}")
 
 
 def expect_all(values: object, kind: type, what: str) -> None:

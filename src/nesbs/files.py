@@ -102,6 +102,14 @@ def is_living(process: int, start: str) -> bool:
     return not now or not start or now == start
 
 
+def expanded(path: str | Path) -> Path:
+    """A path in which `~` is the home folder; a home that there is not is a `NesbsError`."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise NesbsError(f"{path}: there is no such home folder") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, atomically."""
     with _replacing(path) as temporary:
@@ -117,6 +125,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 def read_text(path: Path) -> str:
     """Read the text of a file; a missing or unreadable one is a `NesbsError`."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device, which may never end
+            raise NesbsError(f"{path} is not a file")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NesbsError(f"there is no file {path}") from None
@@ -133,10 +143,32 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read the plain data in a JSON file; a broken one is a `NesbsError`."""
+    text = read_text(path)
     try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise NesbsError(f"{path} is not valid JSON (line {error.lineno}): {AGAIN}") from None
+        value = json.loads(text)
+        if "\\u" in text:  # an escape may stand for half a character, which cannot be written again
+            json.dumps(value, ensure_ascii=False).encode()
+        check_depth(value)
+        return value
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+        line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise NesbsError(f"{path} is not valid JSON{line}: {AGAIN}") from None
+
+
+def check_depth(value: Any, most: int = 50) -> None:
+    """Raise a `NesbsError` where lists and mappings are nested deeper than anything that is written here.
+
+    >>> check_depth({"a": [{"b": [1, 2]}]}, most=3)
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: lists and mappings are nested more than 3 deep
+    """
+    level: dict[int, Any] = {0: [value]}  # each container once: YAML can name one in many places
+    for _ in range(most + 1):
+        inside = [each.values() if isinstance(each, dict) else each for each in level.values()]
+        level = {id(each): each for values in inside for each in values if isinstance(each, dict | list)}
+        if not level:
+            return
+    raise NesbsError(f"lists and mappings are nested more than {most} deep")
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -188,6 +220,14 @@ def read_tensors(
     if of and found != of:
         raise NesbsError(f"{path} holds {found}, not {of}: {AGAIN}")
     return {name: tensor.to(device) for name, tensor in tensors.items()}, about
+
+
+def about_json(about: Mapping[str, str], name: str, path: Path) -> Any:
+    """Plain data from the text stored with tensors; a `NesbsError` where it is missing or broken."""
+    try:
+        return json.loads(about[name])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise NesbsError(f"{path} does not say its {name}: {AGAIN}") from None
 
 
 def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:

@@ -18,16 +18,36 @@ nesbs.errors.NesbsError: unknown setting degree: did you mean degrees?
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic_core import ErrorDetails
 
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError, did_you_mean, named, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Bounds that settings share: far beyond any use, so that what exceeds them is a slip.
+MAX_SEED = 2**63 - 1
+MAX_SEEDS = 1_000  # of a comparison
+MAX_EPOCHS = 100_000
+MAX_STEPS = 10_000_000
+MAX_BATCH = 1_000_000
+MAX_IMAGES = 1_000_000_000
+MAX_ARCHITECTURES = 100_000
+MAX_MEMBERS = 1_000
+MAX_CELLS = 500
+MAX_CHANNELS = 16_384
+MAX_PIXELS = 2_048  # a side of an image
+MAX_WEIGHT = 1e6  # learning rates, penalties, weights of a term
+MAX_DELTA = 1e6
+MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-6, 1e6
+MAX_VALUES = 1_000  # in a list
+NO_TEXT = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")  # control characters, halves of one
 
 
 class Settings(BaseModel):
@@ -35,13 +55,28 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse what Python would take for a number or a text: yes and no, and characters that no file name has."""
+        values = value if isinstance(value, list | tuple) else (value,)
+        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
+        is_number = (int in kinds or float in kinds) and bool not in kinds
+        if is_number and any(isinstance(each, bool) for each in values):
+            raise ValueError("input should be a number (YAML reads yes, no, on and off as true and false)")
+        if any(isinstance(each, str) and NO_TEXT.search(each) for each in values):
+            raise ValueError("input should be text without control characters")
+        return value
+
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Check `values` and build the settings, or raise one `NesbsError` with every complaint."""
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise NesbsError("; ".join(_complaints(cls, error))) from None
+            complaints = _complaints(cls, error)
+            more = [f"and {len(complaints) - 10} more"] if len(complaints) > 10 else []
+            raise NesbsError("; ".join([*complaints[:10], *more])) from None
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
@@ -73,23 +108,34 @@ def keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     return names
 
 
+def _kinds(annotation: Any) -> list[Any]:
+    """An annotation and the types it is made of: of `tuple[int, ...] | None` also int and None."""
+    return [annotation, *(kind for part in get_args(annotation) for kind in _kinds(part))]
+
+
 def _complaints(model: type[BaseModel], error: ValidationError) -> list[str]:
     """One complaint a key (a union of types reports each of its arms: the first is enough)."""
     complaints: dict[str, str] = {}
     for entry in error.errors():
         location = [str(part) for part in entry["loc"]]
         if entry["type"] == "extra_forbidden":
-            key = ".".join(location)
+            key = named(".".join(location))
             text = f"unknown setting {key}: {did_you_mean(key, keys(model))}"
         else:
             key = _setting(model, location)
-            message = entry["msg"].removeprefix("Value error, ")
-            message = message[:1].lower() + message[1:]
-            text = f"{key}: {message}" if key else message
-            if not isinstance(entry["input"], dict):  # settings that do not go together name themselves
-                text += f", found {entry['input']!r}"
+            text = f"{key}: {_message(entry)}" if key else _message(entry)
+            if entry["type"] != "value_error" or key in keys(model) or not isinstance(entry["input"], dict):
+                text += f", found {shown(entry['input'])}"  # settings that do not go together name themselves
         complaints.setdefault(key, text)
     return list(complaints.values())
+
+
+def _message(entry: ErrorDetails) -> str:
+    """What is wrong with a setting, in the user's words."""
+    if entry["type"] == "model_type":
+        return "input should be settings, such as {name: value}"
+    message = entry["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list").replace("Tuple", "List")
+    return message[:1].lower() + message[1:]
 
 
 def _setting(model: type[BaseModel], location: list[str]) -> str:

@@ -137,7 +137,7 @@ def test_unknown_attacks_are_refused(noise):
     for wrong, message in (
         ({"attacks": "fgsm,pdg"}, "unknown attack pdg: did you mean pgd?"),
         ({"attacks": ""}, "unknown attack : choose one of: fgsm, pgd, cw, autoattack, autoattack8"),
-        ({"epsilons": [0.0, 0.1]}, "every ε lies above 0 and is at most 1"),
+        ({"epsilons": [0.0, 0.1]}, "epsilons: input should be greater than 0, found 0.0"),
         ({"pgd": {"steps": 0}}, "pgd.steps: input should be greater than or equal to 1, found 0"),
         ({"images": 0}, "images: input should be greater than or equal to 1"),
     ):

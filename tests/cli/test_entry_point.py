@@ -1,19 +1,23 @@
 """The command as its user meets it."""
 
+import inspect
 import json
 import os
 import shutil
 import subprocess
 import sys
+import typing
 
 import numpy as np
 import pytest
+import torch
 from data.layouts import write_cifar10, write_folder
 from toys import TINY, call
 from typer.main import get_command
 
 import nesbs
 from nesbs.cli import app, main
+from nesbs.cli.entry_point import COMMANDS
 from nesbs.cli.options import Computing
 from nesbs.runs import load_recipe
 
@@ -124,7 +128,7 @@ def write_npz(path, size=12, classes=3):
         (["run", "toy", "--out", "OUT", "--set", "posterior.evidence=-1"], "posterior.evidence: input should be great"),
         (["run", "toy", "--out", "OUT", "--set", "data.name=none.npz"], "none.npz"),
         (["run", "toy", "--out", "OUT", "--set", "data.name=ODD"], "found 30×30: set data.size"),
-        (["run", "toy", "--out", "OUT", "--set", "ensemble.size=20000"], "larger than space nasbench201 (15625"),
+        (["run", "PIPE", "--out", "OUT"], "is not a file"),
         (["run", "toy", "--out", "OUT", "--device", "tpu"], "--device"),
         (["run", "toy", "--out", "FILE"], "is a file: name a folder"),
         (["run", "toy", "--out", "HERE"], "holds something that is not a run"),
@@ -142,11 +146,13 @@ def write_npz(path, size=12, classes=3):
 def test_bad_input_ends_with_code_2_and_a_line(arguments, message, tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "empty.yaml").write_text("")
+    os.mkfifo(tmp_path / "pipe.yaml")
     places = {
         "OUT": tmp_path / "run",
         "FILE": tmp_path / "file",
         "HERE": tmp_path,
         "EMPTY": tmp_path / "empty.yaml",
+        "PIPE": tmp_path / "pipe.yaml",
         "data.name=ODD": f"data.name={write_npz(tmp_path / 'odd.npz', size=30)}",
     }
     assert call(*(places.get(argument, argument) for argument in arguments)) == 2
@@ -158,10 +164,61 @@ def test_bad_input_ends_with_code_2_and_a_line(arguments, message, tmp_path, cap
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["ensemble.size=15625"], "ensemble.size: input should be less than or equal to 1000, found 15625"),
+        (["ensemble.size=99", "space.name=toy-edges"], "larger than space"),
+        (["members.crop=1000000"], "less than or equal to 2048, found 1000000"),
+        (["members.crop=29"], "members.crop=29 shifts images of 28×28 pixels out of sight"),
+        (["supernet.crop=29"], "supernet.crop=29 shifts images of 28×28 pixels out of sight"),
+        (["evaluation.corruptions={a: 1}"], "should be all, or a list of names, found {'a': 1}"),
+        (["posterior.temperature=1.0e-300"], "greater than or equal to 0.000001"),
+        (["seed=yes"], "seed: input should be a number (YAML reads yes, no, on and off as true and false), found True"),
+        ([f"seed={'9' * 5000}"], "--set seed: the value is not valid YAML: a number or a date in it is none"),
+        ([f"seed=0x{'f' * 9000}"], "found a value of type int with a number of thousands of digits"),
+        ([f"seed={'[' * 5000}"], "not valid YAML: it is nested too deeply"),
+        (["seed=!!timestamp x"], "--set seed: the value is not valid YAML"),
+        (["data.name=~nobody-of-this-name/x"], "there is no such home folder"),
+    ],
+    ids=lambda value: value[0][:40] if isinstance(value, list) else "",
+)
+def test_settings_out_of_bounds_are_refused_before_anything_is_made(settings, message, tmp_path, capsys):
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    assert call("run", "toy", "--out", tmp_path / "run", *arguments) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--budget", "9" * 400], "--budget takes up to 100,000 architectures"),
+        (["compare", "--budget", "1e10s"], "--budget takes up to 100,000 architectures"),
+        (["compare", "--seeds", "1001"], "--seeds"),
+        (["compare", "--seed", str(2**63 - 1)], "seed: input should be less than or equal"),
+        (["curves", "--budgets", "9" * 400], "--budgets takes whole numbers"),
+        (["curves", "--budgets", ",".join("4" * 2000)], "--budgets takes whole numbers"),
+        (["curves", "--budgets", "200000"], "--budgets lie between 1 and 100,000"),
+        (["curves", "--budgets", "4", "--sizes", "0"], "--sizes lie between 1 and 1,000"),
+        (["curves", "--budgets", "4", "--temperatures", "0"], "--temperatures lie between 1e-06 and"),
+        (["curves", "--budgets", "4", "--deltas", "1e9"], "--deltas lie between"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_options_out_of_bounds_are_refused_before_anything_is_made(arguments, message, tmp_path, capsys):
+    command, *options = arguments
+    assert call(command, "toy", "--methods", "urs", "--out", tmp_path / "all", *options) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not (tmp_path / "all").exists()
+
+
 def test_nan_in_training_ends_with_code_2_and_keeps_what_was_done(tmp_path, capsys):
-    changes = ["--set", "members.learning_rate=1e38", "--set", "members.clip=null"]
+    changes = ["--set", "members.learning_rate=1e6", "--set", "members.weight_decay=1e6"]
     assert call("run", "toy", "--out", tmp_path / "run", *SET, *changes) == 2
-    assert "training member 0: the loss is not a number at epoch 1" in capsys.readouterr().err
+    assert "training member 0: the loss is not a number at epoch" in capsys.readouterr().err
     assert (tmp_path / "run" / "selection.json").is_file()
 
 
@@ -372,10 +429,25 @@ def test_options_without_effect_are_refused(words, message, capsys, tmp_path, mo
     assert not list(tmp_path.iterdir())
 
 
-def test_too_little_memory_is_said_in_a_line(capsys, monkeypatch, tmp_path):
+def test_too_little_memory_is_said_in_a_line_and_keeps_what_is_finished(capsys, monkeypatch, tmp_path):
     def greedy(*words, **settings):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        torch.empty(2**60)  # torch's own words, whatever they are
 
-    monkeypatch.setattr("nesbs.cli.options.load_recipe", greedy)
-    assert call("run", "toy", "--out", tmp_path / "run") == 2
-    assert "error: not enough memory: take a smaller batch_size" in capsys.readouterr().err
+    monkeypatch.setattr("nesbs.runs.resumable_run.search", greedy)
+    assert call("run", "toy", "--out", tmp_path / "run", *SET, "--quiet") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "error: not enough memory (4294967296.0 GiB asked for at once): take fewer or smaller images"
+    )
+    assert (tmp_path / "run/posterior.json").is_file()
+    monkeypatch.undo()
+    assert call("run", "toy", "--out", tmp_path / "run", *SET, "--quiet") == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_every_number_on_the_command_line_is_bounded(command):
+    own, shared = (inspect.signature(each, eval_str=True).parameters for each in (command, Computing))
+    for name, parameter in {**shared, **own}.items():
+        kinds = typing.get_args(parameter.annotation)
+        if kinds and {int, float} & {kinds[0], *typing.get_args(kinds[0])}:
+            assert None not in (kinds[1].min, kinds[1].max), name

@@ -231,9 +231,9 @@ def test_the_command_draws_curves(drawn, capsys):
     ("arguments", "message"),
     [
         (["--budgets", "4,x"], "--budgets takes whole numbers"),
-        (["--budgets", "0"], "--budgets and --sizes are 1 or more"),
+        (["--budgets", "0"], "--budgets lie between 1 and 100,000"),
         (["--budgets", "4", "--budget", "4"], "take one"),
-        (["--budgets", "4", "--temperatures", "0"], "--temperatures above 0"),
+        (["--budgets", "4", "--temperatures", "0"], "--temperatures lie between"),
         (["--budgets", "4", "--deltas", "nan"], "--deltas takes numbers"),
         (["--sizes", "3"], "--sizes goes with --budgets"),
         (["--one-supernet"], "--one-supernet goes with --budgets"),

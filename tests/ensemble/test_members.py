@@ -118,8 +118,8 @@ def test_wrong_input_is_refused(noise):
         Ensemble([])
     with pytest.raises(NesbsError, match="unknown setting lerning_rate: did you mean learning_rate"):
         train_ensemble(toy_edges(), PAIR, noise.train, lerning_rate=1)
-    with pytest.raises(NesbsError, match=r"training member 0: the loss is not a number at epoch 1, step \d"):
-        train_ensemble(toy_edges(), PAIR, noise.train, epochs=1, learning_rate=1e38, clip=None, **SMALL)
+    with pytest.raises(NesbsError, match=r"training member 0: the loss is not a number at epoch \d, step \d"):
+        train_ensemble(toy_edges(), PAIR, noise.train, epochs=4, learning_rate=1e6, weight_decay=1e6, **SMALL)
 
 
 def test_only_long_trainings_on_a_gpu_are_compiled(noise):

@@ -110,7 +110,7 @@ def test_a_lost_supernet_is_made_again_by_the_search(run, capsys):
     ("file", "message"),
     [
         ("metrics.json", "metrics.json is not what `nesbs evaluate` writes: remove it"),
-        ("selection.json", "selection.json: this is not a selection: 'architectures' is missing or of the wrong kind"),
+        ("selection.json", "selection.json: this is not a selection: 'architectures' is missing"),
     ],
 )
 def test_a_file_of_something_else_is_named(run, file, message, capsys):
@@ -121,7 +121,7 @@ def test_a_file_of_something_else_is_named(run, file, message, capsys):
 
 
 def test_a_training_that_diverges_says_how_to_go_on(tmp_path):
-    work = tiny(tmp_path / "run", changes=["members.learning_rate=1e30", "members.clip=null"])
+    work = tiny(tmp_path / "run", changes=["members.learning_rate=1e6", "members.weight_decay=1e6"])
     with pytest.raises(NesbsError, match=r"`nesbs train .* --data fashion-mini --out NEW --set members.learning_rate="):
         work.ensemble()
     again = ["--out", tmp_path / "new", "--set", "members.learning_rate=0.01", "--set", "members.epochs=1"]

@@ -70,7 +70,18 @@ def test_a_wrong_change_is_refused(changes, message):
         ("- a\n- b\n", "must be sections with settings, found list"),
         ("a: [1\n", "is not valid YAML at line"),
         ("supernet: {epochs: 3, chanels: 4}\n", r"unknown setting supernet\.chanels: did you mean supernet\.channels"),
-        ("supernet: 3\n", "supernet: .*found 3"),
+        ("supernet: 3\n", "supernet: input should be settings, such as {name: value}, found 3"),
+        ("seed: 1\nsupernet:\n  epochs: 3\n  epochs: 4\n", "not valid YAML at line 4: epochs is there twice"),
+        ("seed: 1\nseed: 1\n", "not valid YAML at line 2: seed is there twice"),
+        ("seed: " + "9" * 5000, "not valid YAML: a number or a date in it is none"),
+        ("a: " + "[" * 3000 + "]" * 3000, "not valid YAML: it is nested too deeply"),
+        ("a: " + "[" * 60 + "]" * 60, "not valid YAML: it is nested too deeply"),
+        ("a: &a [*a]", "not valid YAML: it is nested too deeply"),
+        ("seed: !!python/object:os.system {}", "not valid YAML at line 1: could not determine a constructor"),
+        ("seed: yes", "seed: input should be a number"),
+        ('data: {name: "a\\0b"}', "data.name: input should be text without control characters"),
+        ("1: 2\n", "must be sections with settings"),
+        ("data: {1: 2}\n", "data"),
     ],
 )
 def test_a_wrong_file_is_refused(text, message, tmp_path):
@@ -78,6 +89,13 @@ def test_a_wrong_file_is_refused(text, message, tmp_path):
     path.write_text(text)
     with pytest.raises(NesbsError, match=message):
         load_recipe(str(path))
+
+
+def test_a_merged_key_may_be_set_anew(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("supernet: &one {epochs: 3, channels: 4}\nmembers: {<<: *one, epochs: 5}\n")
+    recipe = load_recipe(str(path))
+    assert (recipe.members.epochs, recipe.members.channels) == (5, 4)
 
 
 def test_a_section_that_is_not_one_cannot_be_changed(tmp_path):

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from nesbs.attacks.gradient import Model, differentiate
-from nesbs.settings import Settings
+from nesbs.settings import MAX_STEPS, MAX_WEIGHT, Settings
 
 SHRINK = 0.999999  # black and white would lie at infinity
 
@@ -32,15 +32,15 @@ class CarliniWagner(Settings):
 
     name: ClassVar[str] = "cw"
 
-    confidence: float = Field(0.0, ge=0, description="by how much another logit must lead; paper: 0")
-    search_steps: int = Field(3, ge=1, description="values of c that are tried for an image; paper: 3")
-    c_low: float = Field(0.001, gt=0, description="lowest c; paper: 0.001")
-    c_high: float = Field(10.0, gt=0, description="highest c; paper: 10")
+    confidence: float = Field(0.0, ge=0, le=MAX_WEIGHT, description="by how much another logit must lead; paper: 0")
+    search_steps: int = Field(3, ge=1, le=1_000, description="values of c that are tried for an image; paper: 3")
+    c_low: float = Field(0.001, ge=1e-12, le=1e12, description="lowest c; paper: 0.001")
+    c_high: float = Field(10.0, ge=1e-12, le=1e12, description="highest c; paper: 10")
     rule: Literal["grow", "bisect"] = Field(
         "grow", description="how c is found: from the lowest, times 10 until a success, then halving; or halving alone"
     )
-    steps: int = Field(50, ge=1, description="of Adam for each c; paper: 50")
-    learning_rate: float = Field(0.01, gt=0, description="of Adam; paper: 0.01")
+    steps: int = Field(50, ge=1, le=MAX_STEPS, description="of Adam for each c; paper: 50")
+    learning_rate: float = Field(0.01, gt=0, le=MAX_WEIGHT, description="of Adam; paper: 0.01")
 
     @model_validator(mode="after")
     def _ordered(self) -> CarliniWagner:

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from nesbs.attacks.gradient import Model, loss_gradient
-from nesbs.settings import Settings
+from nesbs.settings import MAX_STEPS, Settings
 
 
 class Pgd(Settings):
@@ -27,7 +27,7 @@ class Pgd(Settings):
 
     epsilon: float = Field(0.01, ge=0, le=1, description="largest change of a pixel; paper: 0.01")
     step_size: float = Field(0.008, ge=0, le=1, description="change of a pixel in a step; paper: 0.008")
-    steps: int = Field(40, ge=1, description="paper: 40")
+    steps: int = Field(40, ge=1, le=MAX_STEPS, description="paper: 40")
     random_start: bool = Field(False, description="begin at a random place of the ball")
 
     def at(self, epsilon: float) -> Pgd:

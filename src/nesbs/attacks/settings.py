@@ -1,13 +1,15 @@
 """What `nesbs attack` does: which attacks, on how many images, epsilon curves and sanity checks on fewer."""
 
+from typing import Annotated
+
 from pydantic import Field, field_validator
 
 from nesbs.attacks.autoattack import AutoAttack, AutoAttack8
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.pgd import Pgd
-from nesbs.errors import NesbsError, did_you_mean
-from nesbs.settings import Settings
+from nesbs.errors import NesbsError, did_you_mean, named
+from nesbs.settings import MAX_BATCH, MAX_IMAGES, MAX_VALUES, Settings
 
 # The paper's, app. B.6. It gives no ε for AutoAttack: `autoattack` has that of FGSM and PGD, the other its authors'.
 NAMES = ("fgsm", "pgd", "cw", "autoattack", "autoattack8")
@@ -18,13 +20,16 @@ class AttackSettings(Settings):
     """Settings of `nesbs attack`; those of an attack are a section of its name."""
 
     attacks: tuple[str, ...] = Field(NAMES, min_length=1, description=f"some of {', '.join(NAMES)}")
-    images: int | None = Field(None, ge=1, description="so many test images, drawn by the seed; by default all")
-    batch_size: int = Field(BATCH_SIZE, ge=1)
-    epsilons: tuple[float, ...] = Field(
+    images: int | None = Field(
+        None, ge=1, le=MAX_IMAGES, description="so many test images, drawn by the seed; by default all"
+    )
+    batch_size: int = Field(BATCH_SIZE, ge=1, le=MAX_BATCH)
+    epsilons: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
         (0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
+        max_length=MAX_VALUES,
         description="of the epsilon curves; none: no curves, no checks",
     )
-    closer: int = Field(200, ge=1, description="images of the epsilon curves and sanity checks")
+    closer: int = Field(200, ge=1, le=MAX_IMAGES, description="images of the epsilon curves and sanity checks")
     pictures: int = Field(3, ge=0, le=20, description="images that the report shows of each attack")
     fgsm: Fgsm = Fgsm()
     pgd: Pgd = Pgd()
@@ -37,12 +42,12 @@ class AttackSettings(Settings):
     def _names(cls, value: object) -> object:
         """A single string is names with commas between."""
         names = value.split(",") if isinstance(value, str) else value
-        if not isinstance(names, list | tuple):
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             return value
-        names = [str(name).strip() for name in names]
+        names = [name.strip() for name in names]
         for name in names:
             if name not in NAMES:
-                raise NesbsError(f"unknown attack {name}: {did_you_mean(name, NAMES)}")
+                raise NesbsError(f"unknown attack {named(name)}: {did_you_mean(name, NAMES)}")
         return [name for name in NAMES if name in names]
 
     @field_validator("epsilons", mode="before")
@@ -54,8 +59,6 @@ class AttackSettings(Settings):
     @field_validator("epsilons")
     @classmethod
     def _sizes(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(0 < epsilon <= 1 for epsilon in value):
-            raise ValueError("every ε lies above 0 and is at most 1")
         return tuple(sorted(set(value)))
 
     def attack(self, name: str) -> Fgsm | Pgd | CarliniWagner | AutoAttack:

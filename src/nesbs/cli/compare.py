@@ -17,9 +17,12 @@ from nesbs.compare.methods import METHODS, named_methods
 from nesbs.compare.over_seeds import compare as compare_methods
 from nesbs.errors import NesbsError
 from nesbs.report import write_comparison, write_comparison_page, write_curves
+from nesbs.settings import MAX_SEEDS
 
 Methods = Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")]
-Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="So many, from the recipe's on; 3 or more.")]
+Seeds = Annotated[
+    int, typer.Option(metavar="N", min=1, max=MAX_SEEDS, help="So many, from the recipe's on; 3 or more.")
+]
 Folder = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where; nesbs-COMMAND-RECIPE by default.")]
 
 

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 
-import torch
 import typer
 
 from nesbs.cli.compare import compare, curves
@@ -13,14 +12,13 @@ from nesbs.cli.options import with_common_options
 from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
-from nesbs.errors import NesbsError, printable
+from nesbs.errors import NesbsError, out_of_memory, printable
 from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, run, search, train, evaluate, quality, attack, compare, curves, reproduce, report),
     *(recipes, datasets, zoo),
 )
-SMALLER = "take a smaller batch_size, channels or data.size"
 
 app = typer.Typer(
     name="nesbs",
@@ -61,8 +59,8 @@ def _message(error: Exception, *, debug: bool) -> str | None:
         return None
     if isinstance(error, NesbsError):
         return str(error)
+    if memory := out_of_memory(error):
+        return memory
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return f"{str(error).splitlines()[0] if str(error) else 'out of memory'}: {SMALLER}"
-    return f"not enough memory: {SMALLER}" if "can't allocate memory" in str(error) else None
+    return None

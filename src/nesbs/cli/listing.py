@@ -89,7 +89,7 @@ def dataset_text(name: str, root: str | None, changes: Sequence[str], *, fetch: 
     if fetch:
         if settings.root is None:
             raise NesbsError("--download needs --root FOLDER: where to put the data set")
-        download(settings.name, Path(settings.root).expanduser())
+        download(settings.name, files.expanded(settings.root))
     return describe(load_dataset(**settings.model_dump()))
 
 

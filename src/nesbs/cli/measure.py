@@ -11,6 +11,7 @@ from nesbs.report import attacks_as_text, quality_as_text, write_report, write_r
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality
 from nesbs.runs.resumable_run import Run
+from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_IMAGES
 
 
 def quality(
@@ -18,12 +19,20 @@ def quality(
     run: RunFolder,
     architectures: Annotated[
         int | None,
-        typer.Option(metavar="N", min=4, help="Train so many for the truth, earlier ones included; 10 by default."),
+        typer.Option(
+            metavar="N",
+            min=4,
+            max=MAX_ARCHITECTURES,
+            help="Train so many for the truth, earlier ones included; 10 by default.",
+        ),
     ] = None,
     candidates: Annotated[
-        int | None, typer.Option(metavar="N", min=4, help="Drawn, to take diverse ones from; 50 by default.")
+        int | None,
+        typer.Option(
+            metavar="N", min=4, max=MAX_ARCHITECTURES, help="Drawn, to take diverse ones from; 50 by default."
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="E", min=1, help="Of their training.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="E", min=1, max=MAX_EPOCHS, help="Of their training.")] = None,
     sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of ensembles; 1,3,5,7 by default.")] = None,
     table: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Read the truth instead: a benchmark.")] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of accuracies in per cent.")] = None,
@@ -60,7 +69,8 @@ def attack(
         typer.Option(metavar="NAME,NAME", help="Of fgsm, pgd, cw, autoattack, autoattack8; all by default."),
     ] = None,
     images: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="So many test images, for a quick look; all by default.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=MAX_IMAGES, help="So many test images, for a quick look; all by default."),
     ] = None,
     changes: Changes = None,
     common: Computing,

@@ -1,7 +1,6 @@
 """The options that commands share, each written once with its help, and what their values mean."""
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -13,13 +12,14 @@ import torch
 import typer
 
 from nesbs.cli.progress import progress_shown
-from nesbs.errors import NesbsError, printable
+from nesbs.errors import NesbsError, printable, shown
 from nesbs.records.recipe import Recipe
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs.folder import begun
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.stage_progress import Progress
+from nesbs.settings import MAX_ARCHITECTURES, MAX_SEED, MAX_VALUES
 
 Number = TypeVar("Number", int, float)
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
@@ -49,7 +49,9 @@ class Common:
 class Computing(Common):
     """The options of every command that trains or measures."""
 
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Instead of the recipe's.")] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, max=MAX_SEED, help="Instead of the recipe's.")
+    ] = None
     device: Annotated[
         str,
         typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; cuda:1 is the second GPU."),
@@ -62,7 +64,7 @@ class Computing(Common):
             return "cuda" if count else "cpu"
         if name == "cpu":
             return name
-        if not re.fullmatch(r"cuda(:\d+)?", name):
+        if not re.fullmatch(r"cuda(:\d{1,4})?", name):
             raise NesbsError(f"--device {name}: choose one of: auto, cpu, cuda, or cuda:N for GPU number N")
         if count == 0:
             raise NesbsError(f"--device {name}: no GPU that torch can use was found; take --device cpu")
@@ -117,9 +119,9 @@ def numbers(text: str, option: str, kind: type[Number]) -> tuple[Number, ...]:
         values = tuple(kind(part) for part in text.split(","))
     except ValueError:
         values = ()
-    if not values or not all(map(math.isfinite, values)):
+    if not values or len(values) > MAX_VALUES or not all(-1e12 < value < 1e12 for value in values):
         whole = "whole " if kind is int else ""
-        raise NesbsError(f"{option} takes {whole}numbers with commas between them, found {text!r}")
+        raise NesbsError(f"{option} takes {whole}numbers with commas between them, found {shown(text)}")
     return values
 
 
@@ -134,6 +136,7 @@ def budget(text: str) -> tuple[int | None, float | None]:
         value = float(number) if unit else int(number)
     except ValueError:
         value = 0
-    if not 0 < value < math.inf:
-        raise NesbsError(f"--budget takes architectures, such as 50, or seconds, such as 90s; found {text!r}")
+    if not 0 < value <= (1e9 if unit else MAX_ARCHITECTURES):
+        most = f"up to {MAX_ARCHITECTURES:,} architectures, such as 50, or seconds, such as 90s"
+        raise NesbsError(f"--budget takes {most}; found {shown(text)}")
     return (None, value) if unit else (int(value), None)

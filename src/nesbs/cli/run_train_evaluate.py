@@ -11,6 +11,7 @@ from nesbs.report import scores_as_text, write_report
 from nesbs.runs.members import sizes_in_words
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.without_search import refuse_without_effect, training_without_search
+from nesbs.settings import MAX_MEMBERS
 
 
 def demo(*, out: Out = Path("nesbs-demo"), common: Computing) -> None:
@@ -61,7 +62,9 @@ def train(
     texts: Annotated[
         list[str] | None, typer.Option("--architecture", metavar="TEXT", help="Train this one; may be repeated.")
     ] = None,
-    size: Annotated[int | None, typer.Option("--size", metavar="N", min=1, help="Members of one architecture.")] = None,
+    size: Annotated[
+        int | None, typer.Option("--size", metavar="N", min=1, max=MAX_MEMBERS, help="Members of one architecture.")
+    ] = None,
     data: Annotated[
         str | None, typer.Option("--data", metavar="NAME|PATH", help="Train on this data set, with its network.")
     ] = None,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from nesbs import files
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, shown
 from nesbs.records.recipe import Recipe
 from nesbs.runs.resumable_run import Run
 from nesbs.samplers import Sampler, SvgdRd, get_sampler
@@ -92,6 +92,8 @@ def measured_once(run: Run, key: str, measure: Callable[[], int]) -> int:
     if key not in counts:
         counts[key] = measure()
         files.write_json(path, counts)
+    if not isinstance(counts[key], int):
+        raise NesbsError(f"{path}: {key} must be a whole number, found {shown(counts[key])}: {files.AGAIN}")
     return int(counts[key])
 
 

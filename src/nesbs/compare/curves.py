@@ -25,6 +25,7 @@ from nesbs.records.curves import CurvesRecord, PointOutcome, PointRecord, SeedSe
 from nesbs.records.recipe import Recipe
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, device_name
+from nesbs.settings import MAX_ARCHITECTURES, MAX_DELTA, MAX_MEMBERS, MAX_TEMPERATURE, MIN_TEMPERATURE
 
 Entries = dict[str, PointOutcome | None]  # of one seed by the points' names; None where a budget holds no ensemble
 
@@ -49,8 +50,14 @@ class CurveGrid:
         """
         sizes = self.sizes or [recipe.ensemble.size]
         temperatures = self.temperatures or [recipe.posterior.temperature]
-        if min(*self.budgets, *sizes, 1) < 1 or min(temperatures) <= 0:
-            raise NesbsError("--budgets and --sizes are 1 or more, --temperatures above 0")
+        for option, values, low, high in (
+            ("--budgets", self.budgets, 1, MAX_ARCHITECTURES),
+            ("--sizes", sizes, 1, MAX_MEMBERS),
+            ("--temperatures", temperatures, MIN_TEMPERATURE, MAX_TEMPERATURE),
+            ("--deltas", self.deltas, -MAX_DELTA, MAX_DELTA),
+        ):
+            if not all(low <= value <= high for value in values):
+                raise NesbsError(f"{option} lie between {low:,} and {high:,}")
         if self.deltas and recipe.sampler.name != "svgd-rd":
             raise NesbsError(f"--deltas are those of svgd-rd; sampler {recipe.sampler.name} has none")
         methods = methods_of(self.methods, measure="supernet")
@@ -135,7 +142,10 @@ def _measured(
 def _earlier(path: Path, largest: int) -> tuple[Entries, int]:
     """The points that are there, without those of a smaller draw than is asked for now, and the largest budget."""
     values = files.read_mapping(path) if path.is_file() else {}
-    before = max((int(name.split()[2]) for name in values), default=largest)
+    try:
+        before = max((int(name.split()[2]) for name in values), default=largest)
+    except (IndexError, ValueError):
+        raise NesbsError(f"{path} is not what `nesbs curves` writes: {files.AGAIN}") from None
     if largest > before:
         drawn = {name for name, method in METHODS.items() if method.draws_from_posterior}
         values = {name: value for name, value in values.items() if name.split()[0] not in drawn}

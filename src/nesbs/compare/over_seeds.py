@@ -35,6 +35,7 @@ from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, device_name
+from nesbs.settings import MAX_SEEDS
 from nesbs.spaces import Space, get_space
 
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
@@ -80,8 +81,9 @@ def compare(
 
 def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -> Recipe:
     """Begin a comparison in a folder, or resume it; the recipe with whole paths."""
-    if seeds < 1:
-        raise NesbsError(f"--seeds must be 1 or more, found {seeds}")
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise NesbsError(f"--seeds lie between 1 and {MAX_SEEDS:,}, found {seeds}")
+    Recipe.of({"seed": recipe.seed + seeds - 1})  # raises where the last one is too large
     recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
     if folders.begun(folder) and (folder / RunRecord.FILE).is_file() and not is_comparison(folder):
         raise NesbsError(f"--out {folder} holds a run, not a comparison: name another folder")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from nesbs.settings import Settings
+from nesbs import files
+from nesbs.settings import MAX_IMAGES, MAX_PIXELS, MAX_SEED, Settings
 
 
 @dataclass(frozen=True)
@@ -47,33 +48,41 @@ class DataSettings(Settings):
 
     name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
     root: str | None = Field(None, description="the folder that holds a named data set's own folder")
-    size: int | None = Field(None, ge=8, le=2048, description="resize images to this many pixels a side")
+    size: int | None = Field(None, ge=8, le=MAX_PIXELS, description="resize images to this many pixels a side")
     resize: Literal["crop", "stretch", "pad"] = Field(
         "crop", description="how a folder's images become square: the middle, all of it stretched, or black bars"
     )
     valid_fraction: float = Field(0.3, gt=0, lt=1, description="held out from the supernet (paper, app. B.2)")
-    split_seed: int = Field(0, ge=0, description="which images those are; the same for all seeds of a comparison")
-    train_limit: int | None = Field(None, ge=2, description="use about so many training images")
-    test_limit: int | None = Field(None, ge=1, description="use about so many test images")
+    split_seed: int = Field(
+        0, ge=0, le=MAX_SEED, description="which images those are; the same for all seeds of a comparison"
+    )
+    train_limit: int | None = Field(None, ge=2, le=MAX_IMAGES, description="use about so many training images")
+    test_limit: int | None = Field(None, ge=1, le=MAX_IMAGES, description="use about so many test images")
     stream: Literal["auto", "always", "never"] = Field(
         "auto", description="read a folder's images as they are needed; auto: ImageNet, and what exceeds memory_limit"
     )
     memory_limit: float = Field(
-        8.0, gt=0, description="GiB that images may take: a folder's stream beyond it, an .npz file's are refused"
+        8.0,
+        gt=0,
+        le=1e6,
+        description="GiB that images may take: a folder's stream beyond it, an .npz file's are refused",
     )
     workers: int | None = Field(
-        None, ge=0, description="processes that read streamed images, 0: none; by default the cores less one, at most 8"
+        None,
+        ge=0,
+        le=256,
+        description="processes that read streamed images, 0: none; by default the cores less one, at most 8",
     )
     random_crop: bool | None = Field(
         None, description="train on random parts of streamed images, resized; by default for ImageNet alone"
     )
-    broken_limit: int = Field(10, ge=0, description="leave out up to so many images that cannot be read")
+    broken_limit: int = Field(10, ge=0, le=MAX_IMAGES, description="leave out up to so many images that cannot be read")
 
     def resolved(self) -> DataSettings:
         """Return the same with absolute paths, so that a run can be resumed from another folder."""
 
         def whole(path: str) -> str:
-            return str(Path(path).expanduser().resolve())
+            return os.path.realpath(files.expanded(path))
 
         named = self.name in DATASETS
         root = None if self.root is None else whole(self.root)

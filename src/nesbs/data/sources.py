@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from nesbs import files
 from nesbs.data.arrays import load_npz
 from nesbs.data.image_folder import SAMPLE, load_folder, load_imagenet
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
@@ -65,7 +66,7 @@ def load_dataset(
 def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
-    path = Path(settings.name).expanduser()
+    path = files.expanded(settings.name)
     if settings.name not in DATASETS and path.is_dir():
         return load_folder(path, settings)
     train, test = _whole(settings, path)
@@ -96,7 +97,7 @@ def _root(settings: DataSettings) -> Path:
         raise NesbsError(
             f"data set {settings.name} needs data.root: the folder that holds {DATASETS[settings.name].needs}"
         )
-    return Path(settings.root).expanduser()
+    return files.expanded(settings.root)
 
 
 def _limit(split: Split, count: int) -> Split:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect_all
 from nesbs.samplers import Proposal
 from nesbs.spaces import Architecture, Space, duplicates
 
@@ -74,6 +74,7 @@ class Selection:
         """Read what `to_json` wrote."""
 
         def read(texts: list[str]) -> tuple[Architecture, ...]:
+            expect_all(texts, str, "this is not a selection: architectures must be a list of texts")
             return tuple(space.parse(text) for text in texts)
 
         try:
@@ -85,6 +86,12 @@ class Selection:
             )
             candidates = tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"])
             passed_over = tuple(value["passed_over"])
+            numbers = [loss, round_, delta, *passed_over, *(loss for _, loss in (*proposals, *candidates))]
+            numbers += [number for proposal, _ in proposals for number in (proposal.round, proposal.delta)]
+            if not all(number is None or -1e300 < number < 1e300 for number in numbers):
+                raise TypeError
             return cls(members, loss, round_, delta, sampler, proposals, candidates, passed_over)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise NesbsError(f"this is not a selection: {error} is missing or of the wrong kind") from None
+        except KeyError as error:
+            raise NesbsError(f"this is not a selection: {error} is missing") from None
+        except (TypeError, AttributeError):
+            raise NesbsError("this is not a selection: a part of it is of the wrong kind") from None

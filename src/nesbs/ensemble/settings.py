@@ -8,8 +8,17 @@ from pydantic import Field, field_validator, model_validator
 
 from nesbs.data import Split, steps_per_epoch
 from nesbs.metrics import Combine
-from nesbs.samplers import DUPLICATES, Duplicates
-from nesbs.settings import Settings
+from nesbs.samplers import DUPLICATES, Delta, Duplicates
+from nesbs.settings import (
+    MAX_ARCHITECTURES,
+    MAX_BATCH,
+    MAX_CELLS,
+    MAX_CHANNELS,
+    MAX_EPOCHS,
+    MAX_MEMBERS,
+    MAX_WEIGHT,
+    Settings,
+)
 from nesbs.spaces import Architecture, Space, Stem, named_architecture
 from nesbs.supernet.estimate import BATCH_SIZE
 from nesbs.training import TrainingSettings
@@ -21,17 +30,19 @@ WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2
 class SearchSettings(Settings):
     """How an ensemble is chosen (recipe section `search`)."""
 
-    rounds: int = Field(5, ge=1, description="T, ensembles drawn (for each δ); paper: 5")
+    rounds: int = Field(5, ge=1, le=MAX_ARCHITECTURES, description="T, ensembles drawn (for each δ); paper: 5")
     method: Method = Field(
         "rounds", description="the paper's best of the rounds, or also forward selection over all candidates (ours)"
     )
     duplicates: Duplicates = Field(DUPLICATES, description="members alike: allow, refuse, or redraw the ensemble")
-    batch_size: int = Field(BATCH_SIZE, ge=2, description="of estimation; BatchNorm sees batches of this size")
+    batch_size: int = Field(
+        BATCH_SIZE, ge=2, le=MAX_BATCH, description="of estimation; BatchNorm sees batches of this size"
+    )
     tune: Literal["grid", "bayesian"] = Field(
         "grid", description="δ from sampler.delta, or by Bayesian optimisation over delta_range (extra hpo)"
     )
-    trials: int = Field(15, ge=1, description="values of δ that Bayesian optimisation tries")
-    delta_range: tuple[float, float] = Field((-2.0, 1.0), description="paper, app. B.4")
+    trials: int = Field(15, ge=1, le=10_000, description="values of δ that Bayesian optimisation tries")
+    delta_range: tuple[Delta, Delta] = Field((-2.0, 1.0), description="paper, app. B.4")
 
     @field_validator("delta_range")
     @classmethod
@@ -44,7 +55,7 @@ class SearchSettings(Settings):
 class EnsembleSettings(Settings):
     """What an ensemble is (recipe section `ensemble`)."""
 
-    size: int = Field(3, ge=1, description="n, members; paper: 3")
+    size: int = Field(3, ge=1, le=MAX_MEMBERS, description="n, members; paper: 3")
     architectures: tuple[str, ...] | None = Field(
         None,
         min_length=1,
@@ -69,21 +80,24 @@ class EnsembleSettings(Settings):
 class MemberSettings(TrainingSettings):
     """Members and their training (recipe section `members`); defaults are NAS-Bench-201's own."""
 
-    cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
-    channels: int | None = Field(None, ge=1, description="width; by default the space's own")
+    cells: int | None = Field(None, ge=1, le=MAX_CELLS, description="depth; by default the space's own")
+    channels: int | None = Field(None, ge=1, le=MAX_CHANNELS, description="width; by default the space's own")
     multiply_adds: int | None = Field(
-        None, ge=1, description="instead of channels: the widest network under so many (mobile setting: 600000000)"
+        None,
+        ge=1,
+        le=10**15,
+        description="instead of channels: the widest network under so many (mobile setting: 600000000)",
     )
     stem: Stem = Field("cifar", description="how the network begins: at the images' size, or at an eighth of it")
-    epochs: int = Field(200, ge=1)
-    batch_size: int = Field(256, ge=2)
+    epochs: int = Field(200, ge=1, le=MAX_EPOCHS)
+    batch_size: int = Field(256, ge=2, le=MAX_BATCH)
     nesterov: bool = True
-    weight_decay: float = Field(5e-4, ge=0)
+    weight_decay: float = Field(5e-4, ge=0, le=MAX_WEIGHT)
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of convolutions; auto is bfloat16 on a GPU that has it"
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
-    auxiliary: float = Field(0.0, ge=0, description="weight of the auxiliary tower's loss (DARTS: 0.4)")
+    auxiliary: float = Field(0.0, ge=0, le=MAX_WEIGHT, description="weight of the auxiliary tower's loss (DARTS: 0.4)")
     drop_path: float = Field(0.0, ge=0, lt=1, description="DropPath's probability at its highest (DARTS: 0.2)")
     drop_path_schedule: Literal["rising", "falling"] = Field(
         "rising", description="linear in the epoch, from 0 (DARTS) or to 0 (the paper's wording)"
@@ -91,7 +105,7 @@ class MemberSettings(TrainingSettings):
     images: Literal["all", "search_train"] = Field(
         "all", description="train on all training images, or leave those held out from the supernet unseen"
     )
-    together: int = Field(1, ge=1, description="members trained side by side on one GPU")
+    together: int = Field(1, ge=1, le=MAX_MEMBERS, description="members trained side by side on one GPU")
     capture: bool = Field(True, description="on a GPU, record a member's step once and replay it")
     compile: bool | Literal["auto"] = Field(
         "auto", description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough"

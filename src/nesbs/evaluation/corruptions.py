@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Generator, Tensor
 
 from nesbs.data.split import LUMINANCE
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError, did_you_mean, named
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
@@ -53,7 +53,7 @@ def check_names(names: object) -> None:
     """Raise where a name is not that of a corruption."""
     for name in names if isinstance(names, list | tuple) else [names]:
         if name not in CORRUPTIONS:
-            raise NesbsError(f"unknown corruption {name}: {did_you_mean(str(name), CORRUPTIONS)}")
+            raise NesbsError(f"unknown corruption {named(str(name))}: {did_you_mean(str(name), CORRUPTIONS)}")
 
 
 def usable(names: tuple[str, ...], channels: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nesbs import metrics
+from nesbs import files, metrics
 from nesbs.data import Split
 from nesbs.data.arrays import read_arrays
 from nesbs.errors import NesbsError
@@ -22,7 +22,7 @@ def load_human(path: str | Path, split: Split) -> Tensor:
     The file holds counts or probabilities, a row for each image in the split's own order (an `.npz` under `counts`
     or `probs`, or as its only array of two axes); rows are brought to a sum of 1.
     """
-    path = Path(path).expanduser()
+    path = files.expanded(path)
     array = _read(path)
     if not np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.complexfloating):
         raise NesbsError(f"{path}: human labels must be counts or probabilities, found {array.dtype}")

@@ -1,15 +1,18 @@
 """What is measured: the recipe's section `evaluation`."""
 
-from pathlib import Path
+import os
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator
 
+from nesbs import files
 from nesbs.data import Dataset, DataSettings, Split
 from nesbs.ensemble.members import BATCH_SIZE
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, check_names
 from nesbs.metrics import BINS
-from nesbs.settings import Settings
+from nesbs.settings import MAX_BATCH, Settings
+
+Severity = Annotated[int, Field(ge=min(SEVERITIES), le=max(SEVERITIES))]
 
 
 class EvaluationSettings(Settings):
@@ -18,8 +21,8 @@ class EvaluationSettings(Settings):
     images: Literal["test", "search_valid"] = Field(
         "test", description="measure on the test images, or on those that members.images=search_train leaves unseen"
     )
-    batch_size: int = Field(BATCH_SIZE, ge=1)
-    bins: int = Field(BINS, ge=1, description="of the calibration error")
+    batch_size: int = Field(BATCH_SIZE, ge=1, le=MAX_BATCH)
+    bins: int = Field(BINS, ge=1, le=10_000, description="of the calibration error")
     uniform: bool = Field(False, description="also train and measure a uniform-random ensemble of the same size")
     human: str | None = Field(
         None, description="an .npy or .npz file of people's labels, (test images, classes), such as CIFAR-10H"
@@ -29,9 +32,11 @@ class EvaluationSettings(Settings):
     corruptions: Literal["all"] | tuple[str, ...] | None = Field(
         None, description=f"measure on corrupted test images: all, or a list of {', '.join(CORRUPTIONS)}"
     )
-    shown: int = Field(12, ge=0, description="test images in the report: those that members disagree on most")
-    map: int = Field(60, ge=0, description="test images of the t-SNE map of predictions (extra sklearn); 0: no map")
-    severities: Annotated[tuple[int, ...], Field(min_length=1)] = Field(SEVERITIES, description="of corruptions")
+    shown: int = Field(12, ge=0, le=1_000, description="test images in the report: those that members disagree on most")
+    map: int = Field(
+        60, ge=0, le=5_000, description="test images of the t-SNE map of predictions (extra sklearn); 0: no map"
+    )
+    severities: tuple[Severity, ...] = Field(SEVERITIES, min_length=1, description="of corruptions")
 
     @field_validator("corruptions", mode="before")
     @classmethod
@@ -40,14 +45,14 @@ class EvaluationSettings(Settings):
         if value is None or value == "all":
             return value
         names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise ValueError("input should be all, or a list of names")
         check_names(names)
         return names
 
     @field_validator("severities")
     @classmethod
     def _graded(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not set(value) <= set(SEVERITIES):
-            raise ValueError("severities are 1 to 5")
         return tuple(sorted(set(value)))
 
     @property
@@ -66,7 +71,7 @@ class EvaluationSettings(Settings):
 
     def resolved(self) -> Self:
         """The same with whole paths, so that a run can be resumed from another folder."""
-        human = None if self.human is None else str(Path(self.human).expanduser().resolve())
+        human = None if self.human is None else os.path.realpath(files.expanded(self.human))
         if self.unseen is None:
             return self.model_copy(update={"human": human})
         second = DataSettings(name=self.unseen, root=self.unseen_root).resolved()

@@ -149,5 +149,7 @@ class Posterior:
             return cls(space, logits, temperature=float(value["temperature"]))
         except NesbsError as error:
             raise NesbsError(f"this is not a posterior: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NesbsError(f"this is not a posterior: {error!r} is missing or of the wrong kind") from None
+        except KeyError as error:
+            raise NesbsError(f"this is not a posterior: {error} is missing") from None
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
+            raise NesbsError("this is not a posterior: a part of it is of the wrong kind") from None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AllowInfNan, BeforeValidator, Strict, ValidationError, ValidationInfo, WrapValidator
+from pydantic import AllowInfNan, BeforeValidator, Field, Strict, ValidationError, ValidationInfo, WrapValidator
 
 LENIENT = {"lenient": True}  # the context under which JSON is read
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def _as_text(value: Any, info: ValidationInfo) -> Any:
 
 
 Flag = Annotated[bool, Strict()]
-Count = Annotated[int, Strict()]
+Count = Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)]  # what fits into 64 bits
 # An integer stays one, so that it is written as it was read; infinite values and NaN are no numbers.
 Number = Count | Annotated[float, Strict(), AllowInfNan(False)]
 Maybe = Annotated[T | None, WrapValidator(_none_where_wrong)]  # an entry of a list or table: None where it is wrong

@@ -1,20 +1,21 @@
 """The resolved recipe: every setting of every stage, each with its default; `recipe.yaml` in a run folder."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Self
 
 import yaml
 from pydantic import Field, ValidationError
 
+from nesbs import files
 from nesbs.data import DataSettings
 from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, named
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import PosteriorSettings
 from nesbs.rivals import RivalSettings
 from nesbs.samplers import SamplerSettings
-from nesbs.settings import Settings
+from nesbs.settings import MAX_SEED, Settings
 from nesbs.spaces import SpaceSettings
 from nesbs.supernet import SupernetSettings
 
@@ -24,7 +25,7 @@ RECIPE = "recipe.yaml"  # its name in a run folder
 class Recipe(Settings):
     """An experiment, whole: what is not said has its stage's default."""
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MAX_SEED)
     threads: int | None = Field(None, ge=1, le=1024, description="of the CPU; by default as many as there are")
     data: DataSettings = DataSettings()
     space: SpaceSettings = SpaceSettings()
@@ -97,14 +98,44 @@ def _remove(values: dict[str, Any], location: tuple[int | str, ...]) -> None:
         values.pop(str(first), None)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML's safe reader, which also refuses a key that is there twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                twice = f"{named(key.value)} is there twice"
+                raise yaml.constructor.ConstructorError(problem=twice, problem_mark=key.start_mark)
+            seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str, source: str) -> Any:
+    """The plain data in a YAML text; where there are none, a `NesbsError` names the source.
+
+    >>> read_yaml("{epochs: 3, epochs: 4}", "the recipe")
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: the recipe is not valid YAML at line 1: epochs is there twice
+    """
+    try:
+        values = yaml.load(text, _Loader)
+        files.check_depth(values)
+        return values
+    except yaml.YAMLError as error:
+        mark, about = getattr(error, "problem_mark", None), isinstance(error, yaml.constructor.ConstructorError)
+        line = f" at line {mark.line + 1}" if mark is not None else ""
+        reason = f": {getattr(error, 'problem', '')}" if about else ""
+    except (RecursionError, NesbsError):
+        line, reason = "", ": it is nested too deeply"
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
+        line, reason = "", ": a number or a date in it is none"
+    raise NesbsError(f"{source} is not valid YAML{line}{reason}")
+
+
 def parse_yaml(text: str, source: str) -> dict[str, Any]:
     """A recipe's mapping; anything else is a `NesbsError` that names the source."""
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark is not None else ""
-        raise NesbsError(f"recipe {source} is not valid YAML{line}") from None
+    values = read_yaml(text, f"recipe {source}")
     if values is None:
         raise NesbsError(f"recipe {source} is empty: `nesbs recipes demo` shows a whole one")
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

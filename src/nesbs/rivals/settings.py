@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from nesbs.settings import Settings
+from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_WEIGHT, Settings
 
 
 class RivalSettings(Settings):
@@ -17,31 +17,47 @@ class RivalSettings(Settings):
     measure: Literal["trained", "supernet"] = Field(
         "trained", description="chosen ensembles are trained in full and then measured, or measured as Fig. 5 does"
     )
-    pool: int = Field(50, ge=1, description="K, architectures judged by each method that judges; paper: 50")
+    pool: int = Field(
+        50, ge=1, le=MAX_ARCHITECTURES, description="K, architectures judged by each method that judges; paper: 50"
+    )
     seconds: float | None = Field(
         None,
         gt=0,
+        le=1e9,
         description="of search that each method may take, measured; then pool and rounds are what fits",
     )
     rounds: int | None = Field(
         None,
         ge=1,
+        le=MAX_ARCHITECTURES,
         description="T of nesbs-mc, which has no δ; by default as many ensembles as nesbs judges, over all its δ",
     )
-    pool_epochs: int = Field(50, ge=1, description="of each one's training, at most members.epochs; paper: 50")
-    population: int | None = Field(
-        None, ge=1, description="of NES-RE; by default 50 as in its paper, or half the pool where that is less"
+    pool_epochs: int = Field(
+        50, ge=1, le=MAX_EPOCHS, description="of each one's training, at most members.epochs; paper: 50"
     )
-    parents: int = Field(10, ge=1, description="of NES-RE: so many of the population may have a child")
+    population: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_ARCHITECTURES,
+        description="of NES-RE; by default 50 as in its paper, or half the pool where that is less",
+    )
+    parents: int = Field(
+        10, ge=1, le=MAX_ARCHITECTURES, description="of NES-RE: so many of the population may have a child"
+    )
     architecture: str | None = Field(
         None, description="of deep, mc-droppath and snapshot: a zoo name or a text; by default the single best's"
     )
     drop_path: float = Field(0.01, ge=0, lt=1, description="probability of mc-droppath; paper: 0.01")
-    passes: int = Field(10, ge=1, description="of mc-droppath, whose predictions are averaged")
+    passes: int = Field(10, ge=1, le=10_000, description="of mc-droppath, whose predictions are averaged")
     learning_rate: float = Field(
-        3e-4, gt=0, description="of what one-shot methods learn beside the supernet's weights (Adam); DARTS: 3e-4"
+        3e-4,
+        gt=0,
+        le=MAX_WEIGHT,
+        description="of what one-shot methods learn beside the supernet's weights (Adam); DARTS: 3e-4",
     )
-    samples: int = Field(100, ge=1, description="architectures that rsps, setn and enas judge at the end")
+    samples: int = Field(
+        100, ge=1, le=MAX_ARCHITECTURES, description="architectures that rsps, setn and enas judge at the end"
+    )
 
     @model_validator(mode="after")
     def _population_fits(self) -> Self:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from nesbs import rng
+from nesbs import files, rng
 from nesbs.attacks import Album, AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, autoattack_library
 from nesbs.attacks.defence import Clean, Defence, Round, attack_round, clean_accuracy, sources
 from nesbs.attacks.sanity import sanity_attacks, sanity_checks
@@ -195,7 +195,11 @@ class _Work:
         return Defence(attack.name, len(split), clean, tuple(rounds), adaptive)
 
     def _round(self, attack: AnyAttack, source: int | None, split: Split) -> Round:
-        return Round(**(self._unit(attack, source, split).round or Record()).model_dump())
+        kept = self._unit(attack, source, split).round or Record()
+        try:
+            return Round(**kept.model_dump())
+        except TypeError:
+            raise NesbsError(f"{self.run.folder / 'attacks'} holds broken files: {files.AGAIN}") from None
 
     def _unit(self, attack: AnyAttack, source: int | None, split: Split) -> AttackUnit:
         """One network attacked by one attack, read where it was done: its round, and pictures of the first member's."""

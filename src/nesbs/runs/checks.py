@@ -17,6 +17,7 @@ from nesbs.supernet import design_supernet
 def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     """Raise where settings do not go together with each other, with the data or with the space."""
     space.check_images(*data.train.size, recipe.members.stem)
+    _check_crop(recipe.members.crop, data, "members.crop")
     if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":
         raise NesbsError("evaluation.images=search_valid measures on images the members learn from: set members.images")
     gather(data, recipe.evaluation)
@@ -26,8 +27,14 @@ def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     if fixed is None or recipe.members.images == "search_train":
         _ = data.search_train  # raises where there are too few training images for the search split
     with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
-        for architecture in fixed or [space.architecture([0] * len(space.variables))]:
+        for architecture in set(fixed or [space.architecture([0] * len(space.variables))]):
             design_member(space, architecture, data.train, recipe.members)
+
+
+def _check_crop(crop: int, data: Dataset, key: str) -> None:
+    height, width = data.train.size
+    if crop > min(height, width):
+        raise NesbsError(f"{key}={crop} shifts images of {height}×{width} pixels out of sight: set it lower")
 
 
 def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
@@ -45,5 +52,6 @@ def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
             "posterior.untrained looks at networks with members.cells and members.channels; it knows neither "
             "members.stem=imagenet nor members.multiply_adds"
         )
+    _check_crop(recipe.supernet.crop, data, "supernet.crop")
     with torch.device("meta"):
         design_supernet(space, data.train, recipe.supernet)

@@ -114,7 +114,7 @@ def _load(member: Member, path: Path, of: str) -> list[float]:
     files.load_into(member, tensors, path)
     member.eval()
     files.discard(_checkpoint(path))
-    return list(json.loads(about["losses"]))
+    return list(files.about_json(about, "losses", path))
 
 
 def _checkpoint(path: Path) -> Path:

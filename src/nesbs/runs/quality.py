@@ -8,7 +8,7 @@ import csv
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
 from nesbs.runs.members import by_content, trained_members
 from nesbs.runs.resumable_run import Run
-from nesbs.settings import Settings
+from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_MEMBERS, MAX_VALUES, Settings
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator
 
@@ -37,10 +37,16 @@ Columns = dict[str, np.ndarray]  # by the kind of estimate: a value for each arc
 class QualitySettings(Settings):
     """What is compared (options of `nesbs quality`)."""
 
-    architectures: int = Field(10, ge=4, description="trained for the truth; paper: 10")
-    candidates: int = Field(50, ge=4, description="drawn uniformly, from which those of diverse estimates are taken")
-    epochs: int | None = Field(None, ge=1, description="of their training; by default a quarter of the recipe's")
-    sizes: tuple[int, ...] | None = Field(None, min_length=1, description="of ensembles; by default 1, 3, 5, 7")
+    architectures: int = Field(10, ge=4, le=MAX_ARCHITECTURES, description="trained for the truth; paper: 10")
+    candidates: int = Field(
+        50, ge=4, le=MAX_ARCHITECTURES, description="drawn uniformly, from which those of diverse estimates are taken"
+    )
+    epochs: int | None = Field(
+        None, ge=1, le=MAX_EPOCHS, description="of their training; by default a quarter of the recipe's"
+    )
+    sizes: tuple[Annotated[int, Field(ge=1, le=MAX_MEMBERS)], ...] | None = Field(
+        None, min_length=1, max_length=MAX_VALUES, description="of ensembles; by default 1, 3, 5, 7"
+    )
     share: float = Field(SHARE, gt=0, le=1, description="k of Agreement-k, as a share of all; paper: 0.3")
     table: str | None = Field(None, description="a CSV file with the column `architecture` and true accuracies")
     column: str | None = Field(None, description="the table's column of accuracies in per cent")
@@ -48,11 +54,7 @@ class QualitySettings(Settings):
     @field_validator("sizes")
     @classmethod
     def _whole(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if value is None:
-            return None
-        if min(value) < 1:
-            raise ValueError("sizes are 1 or more")
-        return tuple(sorted(set(value)))
+        return None if value is None else tuple(sorted(set(value)))
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -148,7 +150,7 @@ def _trained_predictions(run: Run, architectures: Sequence[Architecture], epochs
 
 
 def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> QualityAnswer:
-    texts, accuracies = read_table(Path(str(settings.table)).expanduser(), settings.column)
+    texts, accuracies = read_table(files.expanded(str(settings.table)), settings.column)
     architectures = []
     for row, text in enumerate(texts, start=2):  # the first line holds the names
         try:
@@ -212,7 +214,10 @@ def _evidence(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture
 def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
     """Architectures and their accuracies in per cent from a CSV file."""
     reader = csv.DictReader(files.read_text(path).removeprefix("\ufeff").splitlines())  # a byte-order mark, as Excel's
-    names, rows = list(reader.fieldnames or []), list(reader)
+    try:
+        names, rows = list(reader.fieldnames or []), list(reader)
+    except csv.Error as error:
+        raise NesbsError(f"{path} is not a table with commas between its fields ({error})") from None
     if "architecture" not in names:
         raise NesbsError(f"{path} needs a column architecture, found {', '.join(names) or 'nothing'}")
     if column is None or column not in names:

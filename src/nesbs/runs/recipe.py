@@ -9,8 +9,8 @@ import yaml
 
 from nesbs import files
 from nesbs.data import DATASETS
-from nesbs.errors import NesbsError, did_you_mean
-from nesbs.records.recipe import Recipe, flatten, parse_yaml
+from nesbs.errors import NesbsError, did_you_mean, shown
+from nesbs.records.recipe import Recipe, flatten, parse_yaml, read_yaml
 from nesbs.settings import Settings, keys
 
 # Names and paths, taken as written and not as YAML reads them: a folder may be called 2024-01-15.
@@ -66,21 +66,18 @@ def apply_changes(values: dict[str, Any], changes: Iterable[str], settings: type
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
-            raise NesbsError(f"--set takes section.name=value, found {change!r}")
+            raise NesbsError(f"--set takes section.name=value, found {shown(change)}")
         key, settable = key.strip(), keys(settings or Recipe)
         if key in AS_WRITTEN:
             value = None if text in ("", "null") else text
         else:
-            try:
-                value = yaml.safe_load(text)
-            except (yaml.YAMLError, ValueError):
-                raise NesbsError(f"--set {change}: the value is not valid YAML") from None
+            value = read_yaml(text, f"--set {key}: the value")
         if key not in settable:
             raise NesbsError(f"unknown setting {key}: {did_you_mean(key, settable)}")
         *section, name = key.split(".", 1)
         inner = values.setdefault(section[0], {}) if section else values
         if not isinstance(inner, dict):
-            raise NesbsError(f"section {section[0]} must hold settings, found {inner!r}")
+            raise NesbsError(f"section {section[0]} must hold settings, found {shown(inner)}")
         inner[name] = value
 
 

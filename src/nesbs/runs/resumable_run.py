@@ -152,7 +152,7 @@ class Run:
             tensors, about = files.read_tensors(path, self.device, of=of)
             files.load_into(supernet, tensors, path)
             supernet.eval()
-            supernet.losses, supernet.updates = json.loads(about["losses"]), json.loads(about["updates"])
+            supernet.losses, supernet.updates = (files.about_json(about, name, path) for name in ("losses", "updates"))
             return supernet
         with self.stage("supernet", settings.epochs) as stage:
             supernet = train_supernet(

@@ -1,5 +1,6 @@
 """Training without a search of its own: of architectures the user names, or of those another run chose."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def training_without_search(
             raise NesbsError(f"{run} has no selection.json yet: run `nesbs search RECIPE --out {run}` first")
         chosen = SelectionRecord.read(path).architectures or ()
         return recipe_for(chosen, like.space.name, like), run.resolve().with_name(
-            f"{run.resolve().name}-{Path(data).resolve().name}"
+            f"{run.resolve().name}-{Path(os.path.realpath(data)).name}"
         )
     if zoo_name is not None:
         return recipe_for([zoo_name], zoo.entry(zoo_name).space), Path(f"nesbs-{zoo_name}")

@@ -2,7 +2,7 @@
 
 from nesbs.samplers.monte_carlo import MonteCarlo, Uniform
 from nesbs.samplers.proposals import DUPLICATES, Duplicates, NoEnsembleError, Proposal, Sampler, check_size
-from nesbs.samplers.settings import SamplerSettings
+from nesbs.samplers.settings import Delta, SamplerSettings
 from nesbs.samplers.svgd_ensembles import Relaxation, SvgdRd
 from nesbs.samplers.svgd_rd import sample_svgd_rd
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from pydantic import Field, field_validator
 
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError, did_you_mean, named
 from nesbs.settings import Settings
 from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Variable, duplicates
 from nesbs.spaces.choice_cell import ChoiceCell
@@ -31,7 +31,7 @@ def get_space(name: str) -> Space:
     'nasbench201'
     """
     if name not in SPACES:
-        raise NesbsError(f"unknown space {name}: {did_you_mean(name, SPACES)}")
+        raise NesbsError(f"unknown space {named(name)}: {did_you_mean(name, SPACES)}")
     return SPACES[name]()
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nesbs import rng
 from nesbs.data import SearchTrain, SearchValid, Split, refuse_part, steps_per_epoch
 from nesbs.errors import NesbsError, expect
-from nesbs.settings import checked_keywords
+from nesbs.settings import MAX_CELLS, MAX_CHANNELS, checked_keywords
 from nesbs.spaces import ARCHITECTURE, Architecture, PathNetwork, Space
 from nesbs.supernet.draw_paths import Group, Paths, count_updates, draw_groups
 from nesbs.supernet.fused_network import fits
@@ -23,10 +23,13 @@ from nesbs.training import Batch, Epoch, Objective, Step, Training, TrainingSett
 class SupernetSettings(TrainingSettings):
     """The supernet and its training (recipe section `supernet`); defaults from the paper, app. B.2."""
 
-    cells: int | None = Field(None, ge=1, description="depth; by default the space's own")
-    channels: int | None = Field(None, ge=1, description="width; by default the space's own")
+    cells: int | None = Field(None, ge=1, le=MAX_CELLS, description="depth; by default the space's own")
+    channels: int | None = Field(None, ge=1, le=MAX_CHANNELS, description="width; by default the space's own")
     partial: int = Field(
-        1, ge=1, description="K: 1/K of the channels go through an operation, the rest pass by; paper: 2"
+        1,
+        ge=1,
+        le=MAX_CHANNELS,
+        description="K: 1/K of the channels go through an operation, the rest pass by; paper: 2",
     )
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
     record: bool = Field(

@@ -38,4 +38,4 @@ def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path, *, o
             optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(
                 tensors[f"momentum.{name}"]
             )
-    return [float(loss) for loss in json.loads(about["history"])]
+    return [float(loss) for loss in files.about_json(about, "history", path)]

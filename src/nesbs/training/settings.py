@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 import torch
 from pydantic import Field, model_validator
 
-from nesbs.settings import Settings
+from nesbs.settings import MAX_BATCH, MAX_EPOCHS, MAX_PIXELS, MAX_WEIGHT, Settings
 
 Strength = Annotated[float, Field(ge=0, le=1)]
 # Of brightness, contrast and saturation as shares, and of hue as a share of the colour circle, of which a half is all.
@@ -15,18 +15,20 @@ ColourJitter = tuple[Strength, Strength, Strength, Annotated[float, Field(ge=0, 
 class TrainingSettings(Settings):
     """How a network is trained; the supernet's and the members' settings add to it."""
 
-    epochs: int = Field(50, ge=1)
-    batch_size: int = Field(128, ge=2)
-    learning_rate: float = Field(0.1, gt=0, description="at its highest; falls to 0 by the schedule")
+    epochs: int = Field(50, ge=1, le=MAX_EPOCHS)
+    batch_size: int = Field(128, ge=2, le=MAX_BATCH)
+    learning_rate: float = Field(0.1, gt=0, le=MAX_WEIGHT, description="at its highest; falls to 0 by the schedule")
     schedule: Literal["cosine", "linear"] = Field("cosine", description="how the learning rate falls")
-    warm_up: int = Field(0, ge=0, description="epochs in which the learning rate first rises to its highest")
+    warm_up: int = Field(
+        0, ge=0, le=MAX_EPOCHS, description="epochs in which the learning rate first rises to its highest"
+    )
     momentum: float = Field(0.9, ge=0, lt=1)
     nesterov: bool = False
-    weight_decay: float = Field(3e-4, ge=0)
-    clip: float | None = Field(5.0, gt=0, description="largest norm of the gradient (DARTS: 5)")
-    crop: int = Field(4, ge=0, description="shift images by up to so many pixels")
+    weight_decay: float = Field(3e-4, ge=0, le=MAX_WEIGHT)
+    clip: float | None = Field(5.0, gt=0, le=MAX_WEIGHT, description="largest norm of the gradient (DARTS: 5)")
+    crop: int = Field(4, ge=0, le=MAX_PIXELS, description="shift images by up to so many pixels")
     flip: bool = Field(True, description="mirror images half the time")
-    cutout: int = Field(0, ge=0, description="cover a square of so many pixels a side (DARTS: 16)")
+    cutout: int = Field(0, ge=0, le=MAX_PIXELS, description="cover a square of so many pixels a side (DARTS: 16)")
     colour_jitter: ColourJitter = Field(
         (0.0, 0.0, 0.0, 0.0),
         description="change brightness, contrast, saturation and hue by up to so much (P-DARTS on ImageNet: 0.4, 0.4, "
