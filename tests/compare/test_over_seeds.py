@@ -168,6 +168,21 @@ def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(
     assert found["gdas"]["seeds"][0]["architectures"] == [str(alone.architecture)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("json", r"deep\.json is of urs, not of deep: remove it and run the same command again"),
+        ("images.safetensors", r"holds the test images of urs in seed-0, not the test images of deep in seed-0"),
+    ],
+)
+def test_what_belongs_to_another_method_is_refused(whole, tmp_path, kind, message):
+    folder = shutil.copytree(whole[0], tmp_path / "run")
+    rivals = folder / "seed-0" / "rivals"
+    shutil.copy(rivals / f"urs.{kind}", rivals / f"deep.{kind}")
+    with pytest.raises(NesbsError, match=message):
+        compare(recipe(), folder, ["nesbs", "deep"], seeds=1)
+
+
 def test_each_method_pays_for_what_it_used(whole):
     folder, value, _ = whole
     outcome = {name: entry["seeds"][0] for name, entry in value["methods"].items()}

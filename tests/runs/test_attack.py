@@ -121,6 +121,16 @@ main(sys.argv[1:])
     assert (folder / "attacks.json").read_bytes() == (attacked / "attacks.json").read_bytes()
 
 
+def test_the_answer_of_another_attack_is_refused(attacked, tmp_path, capsys):
+    folder = shutil.copytree(attacked, tmp_path / "run")
+    first, second = sorted((folder / "attacks").iterdir())[:2]
+    shutil.copy(first, second)
+    assert call("attack", folder, "--quiet", *QUICK) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {second} is not of ")
+    assert error.endswith(" as it is asked for here: remove it and run the same command again\n")
+
+
 def test_without_autoattack_the_others_run(trained, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)

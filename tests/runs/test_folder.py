@@ -11,10 +11,12 @@ from toys import COMPARED_SET, TINY, StopError, Stopping, call, tiny
 from nesbs import files
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior
 from nesbs.records import MetricsRecord
 from nesbs.runs.folder import about_data, with_others
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
+from nesbs.spaces import nasbench201
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
 
@@ -213,3 +215,64 @@ def test_a_comparison_without_a_finished_stage_takes_another_recipe(tmp_path, mo
     assert call(*asked, "--set", "supernet.channels=3") == 0
     assert call(*asked) == 2
     assert "made by another recipe: supernet.channels is 3 there and 2 here" in capsys.readouterr().err
+
+
+def flip(path):
+    """Damage a file in a way that its length and form do not show."""
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 16
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("supernet.safetensors", ["quality"]),
+        ("members/1.safetensors", ["train"]),
+        ("uniform/0.safetensors", ["evaluate", "--corruptions", "fog"]),
+    ],
+)
+def test_damaged_weights_are_named(run, file, command, capsys):
+    flip(run / file)
+    assert call(command[0], run, *command[1:]) == 2
+    damaged = f"error: {run / file} is damaged (its checksum is another): remove it and run the same command again\n"
+    assert capsys.readouterr().err == damaged
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("members/0.safetensors", "members/1.safetensors", "holds member 0 of seed 0, not member 1 of seed 0"),
+        ("uniform/1.safetensors", "members/1.safetensors", "holds member uniform 1 of seed 0, not member 1 of seed 0"),
+        ("members/0.safetensors", "supernet.safetensors", "holds member 0 of seed 0, not the supernet of seed 0"),
+        ("selection.json", "posterior.json", "posterior.json: this is not a posterior: .*: remove it"),
+    ],
+)
+def test_files_in_the_place_of_others_are_named(run, source, target, message):
+    shutil.copy(run / source, run / target)
+    work = Run.open(run)
+    with pytest.raises(NesbsError, match=message):
+        work.ensemble(), work.supernet(), work.posterior()
+
+
+def test_a_posterior_of_another_space_is_named(run):
+    files.write_json(run / "posterior.json", Posterior(nasbench201()).to_json())
+    with pytest.raises(NesbsError, match=r"posterior\.json: it is of space nasbench201, the recipe's is toy-edges: "):
+        Run.open(run).posterior()
+
+
+def test_a_checkpoint_is_of_its_own_training_and_whole(tmp_path):
+    for name in ("run", "other"):
+        with pytest.raises(StopError):
+            tiny(tmp_path / name, seed=name == "other", progress=Stopping("supernet", 0)).supernet()
+    own, other = (tmp_path / name / "supernet.checkpoint.safetensors" for name in ("run", "other"))
+    whole = own.read_bytes()
+    shutil.copy(other, own)
+    with pytest.raises(NesbsError, match="holds the training of supernet under seed 1, not the training of supernet"):
+        tiny(tmp_path / "run").supernet()
+    own.write_bytes(whole)
+    flip(own)
+    with pytest.raises(NesbsError, match=r"supernet\.checkpoint\.safetensors is damaged"):
+        tiny(tmp_path / "run").supernet()
+    own.write_bytes(whole)
+    assert len(tiny(tmp_path / "run").supernet().losses) == 2

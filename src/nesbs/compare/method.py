@@ -90,7 +90,10 @@ class Method(ABC):
         run = harness.run
         path = rival_file(run.folder, self.name, "json")
         if path.is_file():
-            return OutcomeRecord.read(path)
+            earlier = OutcomeRecord.read(path)
+            if earlier.method != self.name:
+                raise NesbsError(f"{path} is of {earlier.method}, not of {self.name}: {files.AGAIN}")
+            return earlier
         selection, labels = self.selection(harness), run.data.test.labels
         logits = self.predict(harness, selection)
         if not bool(logits.isfinite().all()):

@@ -19,6 +19,7 @@ from nesbs.records.experiment import MethodRow
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import SearchRequest, best_response
+from nesbs.runs.folder import read_posterior
 from nesbs.runs.resumable_run import Run
 from nesbs.spaces import multiply_adds, parameters, zoo
 from nesbs.supernet import Supernet, build_supernet
@@ -107,7 +108,7 @@ def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
         supernet = build_supernet(run.space, run.data.search_train, settings, seed=run.recipe.seed)
         files.load_into(supernet, files.read_tensors(weights, run.device, of=of)[0], weights)
         supernet.eval()
-        return supernet, Posterior.from_json(files.read_json(fitted))
+        return supernet, read_posterior(fitted, run.space)
     with run.stage("best response", settings.epochs) as stage:
         request = SearchRequest(
             run.space,

@@ -222,4 +222,7 @@ class _Work:
                 self.ensemble, attack, split, source, seed=seed, batch_size=batch_size, on_batch=album.add
             )
             AttackUnit(unit=unit, round=asdict(result), pictures=album.pictures).write(path)
-        return AttackUnit.read(path)
+        kept = AttackUnit.read(path)
+        if kept.unit != unit:
+            raise NesbsError(f"{path} is not of {attack.name} as it is asked for here: {files.AGAIN}")
+        return kept

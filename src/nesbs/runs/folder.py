@@ -12,6 +12,7 @@ from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
+from nesbs.posterior import Posterior
 from nesbs.records import LockRecord, MetricsRecord, Recipe, Record, RunRecord, SelectionRecord, is_comparison
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import RECIPE, flatten, parse_yaml
@@ -122,6 +123,18 @@ def read_selection(path: Path, space: Space) -> Selection:
         return Selection.from_json(value, space)
     except NesbsError as error:
         raise NesbsError(f"{path}: {error}: remove it, and the same command chooses again") from None
+
+
+def read_posterior(path: Path, space: Space) -> Posterior:
+    """What was fitted (`posterior.json`)."""
+    value = files.read_json(path)
+    try:
+        posterior = Posterior.from_json(value)
+        if posterior.space.name != space.name:
+            raise NesbsError(f"it is of space {posterior.space.name}, the recipe's is {space.name}")
+    except NesbsError as error:
+        raise NesbsError(f"{path}: {error}: remove it, and the same command fits it again") from None
+    return posterior
 
 
 def read_metrics(path: Path) -> MetricsRecord | None:

@@ -169,10 +169,7 @@ class Run:
         """Stage 2 (line 3)."""
         path, settings = self.folder / "posterior.json", self.recipe.posterior
         if path.is_file():
-            posterior = Posterior.from_json(files.read_json(path))
-            if posterior.space.name != self.space.name:
-                raise NesbsError(f"{path} is of space {posterior.space.name}, the recipe's is {self.space.name}")
-            return posterior
+            return folders.read_posterior(path, self.space)
         supernet = self.supernet()
         with self.stage("posterior", settings.steps * settings.starts) as stage:
             entropies: list[float] = []
