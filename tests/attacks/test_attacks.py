@@ -167,6 +167,36 @@ def test_cw_finds_the_distance_to_a_hyperplane(random):
     assert not broken["grow"].any()  # c stays at 0.1 or below, and twice the distance is needed here
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("bisect", [[5.0005, 2.50075, 1.250875, 0.6259375], [5.0005, 2.50075, 3.750625, 4.3755625]]),
+        ("grow", [[0.001, 0.001, 0.001, 0.001], [0.001, 0.01, 0.1, 1, 10, 5.5]]),
+    ],
+)
+def test_the_values_of_c_follow_their_rule(monkeypatch, rule, expected):
+    enough, tried = torch.tensor([0.0, 4.0]), []  # the least c that succeeds, of two images
+
+    def descend(self, model, images, labels, start, c):
+        tried.append(c.tolist())
+        return c >= enough, images, torch.ones_like(c)
+
+    monkeypatch.setattr(CarliniWagner, "_descend", descend)
+    images, labels = torch.full((2, 1, 1, 1), 0.5), torch.zeros(2, dtype=torch.long)
+    CarliniWagner(rule=rule, search_steps=6).perturb(lambda x: torch.zeros(len(x), 2), images, labels)
+    for found, wanted in zip(zip(*tried, strict=True), expected, strict=True):
+        assert found[: len(wanted)] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("constant", [-100.0, 100.0])
+def test_a_constant_in_all_logits_changes_no_attack(random, constant):
+    model, images, labels, _ = linear_case(random, count=4)
+    for attack in (CarliniWagner(rule="bisect"), Fgsm(), Pgd(steps=2)):
+        plain, moved = (attack.perturb(one, images, labels) for one in (model, lambda x: model(x) + constant))
+        torch.testing.assert_close(moved, plain, rtol=0, atol=1e-9)
+        assert not torch.equal(plain, images)
+
+
 def test_fgsm_and_pgd_agree_with_foolbox(trained, foolbox):
     network, images, labels = trained
     model = foolbox.PyTorchModel(network, bounds=(0, 1), device="cpu")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from nesbs import metrics
+from nesbs import metrics, rng
 from nesbs.errors import NesbsError
 from nesbs.posterior import Evidence, Posterior, PosteriorSettings, ReferenceRanks, fit, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import share_below
@@ -178,6 +178,19 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
     assert found.mode() == best.mode()
     assert kept == [0 if best_first else 1]
     assert next(fits, None) is None  # both were made
+
+
+def test_a_first_start_has_the_stream_that_a_fit_without_starts_has(supernet, mini, monkeypatch):
+    seeds = []
+
+    def listen(*_, generator, **__):
+        seeds.append(generator.initial_seed())
+        return Posterior(toy_edges())
+
+    monkeypatch.setattr(fit, "fit_elbo", listen)
+    fit_posterior(supernet, mini.search_valid, starts=3, batch_size=30, seed=5)
+    names = ("posterior", "architectures")
+    assert seeds == [rng.generator(5, *names, *more).initial_seed() for more in ((), (1,), (2,))]
 
 
 def test_steps_are_counted_over_all_starts(supernet, mini):
