@@ -23,7 +23,7 @@ from soak.children import Case, Pool
 from soak.commands import COMMANDS, References
 from soak.faults import DISTURBED, FAULTS
 from soak.inputs import Make, try_input
-from soak.judging import COLUMNS, Verdict, repeat
+from soak.judging import COLUMNS, Verdict, plain, repeat
 
 SHARES = {"setting": 0.6, "recipe": 0.1, "run-file": 0.12, "image": 0.1, "option": 0.08}  # of the inputs
 EACH_FAULT = 12  # how often each of the other faults is tried
@@ -96,7 +96,7 @@ def work(chosen: argparse.Namespace, folder: Path, pool: Pool) -> list[Verdict]:
         for verdict in pool.work(cases(kind, numbers, chosen.seed, folder, references)):
             verdicts.append(verdict)
             for fault in verdict.faults:
-                print(f"{kind} {verdict.number}: {verdict.name}: {fault.column}: {fault.what}", flush=True)
+                print(f"{kind} {verdict.number}: {verdict.name}: {fault.column}: {plain(fault.what)}", flush=True)
             if not chosen.keep:
                 _clear(folder / kind, verdict.number)
         print(f"{kind}: {len(numbers)} in {time.monotonic() - began:.0f} s", flush=True)
@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None, call: Callable[[list[str]], None] =
     print(table(rows(verdicts)))
     for each in bad:
         print(f"\n{each.kind} {each.number}: {each.name}")
-        print(*(f"    {fault.column}: {fault.what}" for fault in each.faults), sep="\n")
+        print(*(f"    {fault.column}: {plain(fault.what)}" for fault in each.faults), sep="\n")
         print(f"    {repeat(chosen.seed, each.kind, each.number)}")
     if chosen.number is None:
         files.write_json(chosen.json, record(chosen, verdicts, time.monotonic() - began))

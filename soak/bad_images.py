@@ -122,7 +122,8 @@ def bind(path: Path) -> None:
     here = os.getcwd()
     os.chdir(path.parent)
     try:
-        socket.socket(socket.AF_UNIX).bind(path.name)
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
     finally:
         os.chdir(here)
 

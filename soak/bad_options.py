@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -11,7 +13,9 @@ from typing import Any
 
 from typer.main import get_command
 
-from nesbs.cli.entry_point import app
+from nesbs.cli.entry_point import COMMANDS, app
+from nesbs.cli.options import with_common_options
+from soak.bad_settings import atoms
 from soak.commands import OUT, SMALL, References, settings
 from soak.inputs import Input
 
@@ -47,46 +51,39 @@ VALUES = (
         "1,x",
         "[1",
         "{a: 1}",
-        "a=b",
     ),
-    *(
-        "\x1b[31mred\x07",
-        "\x9b31m",
-        "no\nline",
-        "../..",
-        "/",
-        "/dev/null",
-        "/dev/zero",
-        "/proc/self/mem",
-        "/proc/self/environ",
-    ),
-    *(
-        OUT,
-        "a-file",
-        "a-pipe",
-        "a-loop",
-        "strangers",
-        "None",
-        "null",
-        "true",
-        "--",
-        "-",
-        "%s%n",
-        "\udc80",
-        "é‮",
-        "~nobody",
-        "all",
-    ),
+    *("\x1b[31mred\x07", "\x9b31m", "no\nline", "\udc80", "é‮", "%s%n", "--", "-", "a=b", "None", "null", "true", "all"),
+    *(OUT, "a-file", "a-pipe", "a-loop", "strangers", "..", "~nobody"),
 )
+DEVICES = ("/", "/dev/null", "/dev/zero", "/proc/self/mem", "/proc/self/environ")  # never to be written to
 NOT_NUMBERS = ("", " ", "nan", "1e30", "1,x", "x", "-", "[1")
 
 
+LEFT_OUT = ("--debug", "--download")  # the first asks for a traceback, the second for the network
+
+
+@dataclass(frozen=True)
+class Option:
+    """A parameter of a command."""
+
+    word: str  # that introduces it; of an argument none
+    is_flag: bool
+    is_number: bool
+
+
 @cache
-def options(command: str) -> tuple[tuple[str, Any], ...]:
-    """The parameters of a command: the words that introduce each (none for an argument), and what it takes."""
+def options(command: str) -> tuple[Option, ...]:
+    """The parameters of a command."""
     commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-    known = commands.get(command)
-    return tuple((p.opts[-1] if p.param_type_name == "option" else "", p) for p in known.params) if known else ()
+    function = with_common_options(next(each for each in COMMANDS if each.__name__ == command))
+    kinds = {name: atoms(each.annotation) for name, each in inspect.signature(function).parameters.items()}
+    every = (
+        Option(
+            each.opts[-1] if each.opts[-1].startswith("-") else "", bool in kinds[each.name], int in kinds[each.name]
+        )
+        for each in commands[command].params
+    )
+    return tuple(each for each in every if each.word not in LEFT_OUT)
 
 
 def make(random: Random, number: int, references: References) -> Input:
@@ -96,20 +93,18 @@ def make(random: Random, number: int, references: References) -> Input:
     way = random.choice(("value", "value", "value", "value", "number", "unknown", "missing", "given twice"))
     refused, name = False, way
     if way in ("value", "number"):
-        numeric = [(word, p) for word, p in options(command) if p.type.name in ("integer", "integer range") and word]
+        numeric = [each for each in options(command) if each.is_number and each.word]
         if way == "number" and numeric:
-            word, _ = random.choice(numeric)
+            word = random.choice(numeric).word
             words, refused, name = (*words, word, random.choice(NOT_NUMBERS)), True, f"{word}: no number"
         else:
-            word, parameter = random.choice(options(command))
-            value = random.choice(VALUES)
-            given = (word,) if getattr(parameter, "is_flag", False) else (word, value) if word else (value,)
-            words, name = (*words, *given), f"{word or 'another argument'}: a bad value"
+            option = random.choice(options(command))
+            value = random.choice(VALUES if option.word == "--out" else VALUES + DEVICES)
+            given = (option.word,) if option.is_flag else (option.word, value) if option.word else (value,)
+            words, name = (*words, *given), f"{option.word or 'another argument'}: a bad value"
     elif way == "unknown":
-        words, refused = (
-            (*words, random.choice(("--nonsense", "--see", "-z", "--no-quiet", "--out=", "--seed=")), "3"),
-            True,
-        )
+        unknown = random.choice(("--nonsense", "--see", "-z", "--no-quiet", "--outt=", "--seed="))
+        words, refused = (*words, unknown, "3"), True
     elif way == "missing":
         words = words[: random.randrange(len(words))] if words else ("--",)
     else:
@@ -119,7 +114,7 @@ def make(random: Random, number: int, references: References) -> Input:
         shutil.copytree(references.made["run"].folder, folder / OUT)
         (folder / "a-file").write_text("mine")
         (folder / "strangers").mkdir()
-        (folder / "strangers" / "thesis.txt").write_text("mine")
+        (folder / "strangers" / "thesis.safetensors").write_text("mine")
         (folder / "a-loop").symlink_to("a-loop")
         os.mkfifo(folder / "a-pipe")
 

@@ -24,15 +24,13 @@ SMALL = (  # every stage in a moment
 )
 LONGER = (*SMALL, "supernet.epochs=4", "members.epochs=4", "posterior.steps=10", "evaluation.uniform=true")
 RIVALS = ("rivals.pool=3", "rivals.pool_epochs=1", "rivals.parents=2", "rivals.passes=2", "rivals.samples=4")
-REPRODUCED = (  # table6 takes more architectures than toy-edges has
-    *(change for change in SMALL if not change.startswith("space.")),
-    *("space.name=nasbench201", "supernet.epochs=1", "supernet.cells=3", "members.epochs=1", "members.cells=3"),
-)
+LARGER_SPACE = (*(change for change in SMALL if not change.startswith("space.")), "space.name=nasbench201")
+REPRODUCED = (*LARGER_SPACE, "supernet.epochs=1", "supernet.cells=3", "members.epochs=1", "members.cells=3")
 ATTACKS = (
     *("attacks=[fgsm, pgd, cw]", "pgd.steps=4", "cw.search_steps=2", "cw.steps=5"),
     *("epsilons=[0.01]", "closer=8", "pictures=1"),
 )
-ARCHITECTURE = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_3x3~1|"
+ARCHITECTURE = "|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,10 @@ COMMANDS = {
     "search": Command(("search", "toy", "--out", OUT, *settings(*LONGER))),
     "train": Command(("train", OUT), "search"),
     "train --architecture": Command(
-        ("train", "--architecture", ARCHITECTURE, "--size", "2", "--recipe", "toy", "--out", OUT, *settings(*LONGER))
+        (
+            *("train", "--architecture", ARCHITECTURE, "--size", "2", "--recipe", "toy", "--out", OUT),
+            *settings(*LARGER_SPACE, "members.epochs=3"),
+        )
     ),
     "evaluate": Command(("evaluate", OUT, "--corruptions", "contrast,fog", "--unseen", "fashion-mini"), "train"),
     "attack": Command(("attack", OUT, "--images", "12", *settings(*ATTACKS)), "train"),

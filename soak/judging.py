@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,16 @@ class Verdict:
             "kind": self.kind,
             "number": self.number,
             "name": self.name,
-            "faults": [asdict(fault) for fault in self.faults],
-            "command": [
-                "nesbs",
-                *(word if len(word) < 200 else f"{word[:60]}… ({len(word)} characters)" for word in self.command),
-            ],
+            "faults": [{"column": fault.column, "what": plain(fault.what)} for fault in self.faults],
+            "command": ["nesbs", *map(plain, self.command)],
             "repeat": repeat(seed, self.kind, self.number),
         }
+
+
+def plain(text: str, most: int = 300) -> str:
+    """A text that can be printed: without what steers a terminal or is no character, and not too long."""
+    text = CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def repeat(seed: int, kind: str, number: int) -> str:
@@ -74,7 +77,8 @@ def judge(ended: Ended, *, refused: bool = False) -> list[Fault]:
     else:
         faults = unclear(ended.err)
     if CONTROL.search(ended.out + ended.err):
-        faults.append(Fault("unclear", f"control characters in {CONTROL.search(ended.out + ended.err)!r}"))
+        near = CONTROL.split(ended.out + ended.err)[0].splitlines()[-1:]
+        faults.append(Fault("unclear", f"a control character after {' '.join(near)!r}"))
     return faults
 
 

@@ -28,7 +28,7 @@ SHORT = {
     "curves": ["--seeds", "1"],
     "quality": ["--architectures", "4", "--epochs", "1"],
 }
-TOOLS = ("benchmarks", "mutants")  # packages beside src/, run as python -m
+TOOLS = ("benchmarks", "mutants", "soak")  # packages beside src/, run as python -m
 SMALL = {"epochs": 1, "channels": 2, "cells": 1}
 RECIPE = [  # changes of the toy recipe that a page's own changes come after
     *(change for change in TINY if "epochs" not in change and "uniform" not in change),
@@ -134,7 +134,7 @@ def _filled(word: str, names: dict[str, str]) -> str:
 
 
 def _parse(module: str, words: list[str]) -> None:
-    """Let a benchmark or `mutants` read its options, and no more."""
+    """Let a tool read its options, and no more."""
 
     class ReadError(Exception):
         pass

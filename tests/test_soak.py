@@ -6,15 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from nesbs.cli.entry_point import COMMANDS
 from nesbs.records.recipe import Recipe
 from nesbs.settings import keys
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from soak import bad_recipes, bad_run_files, bad_settings
-from soak.__main__ import SHARES
+from soak.__main__ import SHARES, makers
 from soak.children import Ended
 from soak.judging import different, judge, lost, prints
 
@@ -224,3 +226,20 @@ def test_a_thousand_inputs_have_every_setting_in_every_way():
     assert names == {f"{key}: {kind}" for key in keys(Recipe) for kind in bad_settings.KINDS}
     assert round(1000 * SHARES["recipe"]) > len(bad_recipes.KINDS)
     assert round(1000 * SHARES["run-file"]) > sum(len(row[2]) for row in bad_run_files.READS)
+
+
+def test_every_input_can_be_made(tmp_path):
+    run, made = tmp_path / "run", {}
+    for name in {file for row in bad_run_files.READS for file in row[2]} | {*bad_run_files.SWAPPED.values()}:
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text('{"a": [1, 2]}' * 9)
+    references = SimpleNamespace(made=dict.fromkeys(("run", "search", "train"), SimpleNamespace(folder=run)))
+    for kind, make in makers(references).items():
+        for number in range(80):
+            case = make(Random(f"0 {kind} {number}"), number)
+            folder = tmp_path / kind / str(number)
+            folder.mkdir(parents=True)
+            case.prepare(folder)
+            made[kind, number] = case
+            assert case.arguments[0] in {command.__name__ for command in COMMANDS}
+    assert len({case.name for case in made.values()}) > 200
