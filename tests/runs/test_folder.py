@@ -264,7 +264,7 @@ def test_a_posterior_of_another_space_is_named(run):
 def test_a_checkpoint_is_of_its_own_training_and_whole(tmp_path):
     for name in ("run", "other"):
         with pytest.raises(StopError):
-            tiny(tmp_path / name, seed=name == "other", progress=Stopping("supernet", 0)).supernet()
+            tiny(tmp_path / name, seed=int(name == "other"), progress=Stopping("supernet", 0)).supernet()
     own, other = (tmp_path / name / "supernet.checkpoint.safetensors" for name in ("run", "other"))
     whole = own.read_bytes()
     shutil.copy(other, own)

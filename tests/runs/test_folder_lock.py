@@ -168,7 +168,7 @@ def test_whose_lock_blocks(sleeper, tmp_path):
         lock_of(sleeper.pid, start="1"),  # another process with the number of an earlier one
         lock_of(os.getpid(), start=""),  # this one does not hold it
         lock_of(0),
-        lock_of(10**30),
+        lock_of(2**40),
     ):
         dead.write(path)
         with locked(tmp_path):
