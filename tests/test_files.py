@@ -4,12 +4,13 @@ import contextlib
 import errno
 import os
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 from nesbs import files
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, out_of_memory
 
 
 def test_json_round_trips(tmp_path):
@@ -134,3 +135,69 @@ def test_a_disk_that_is_full_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(NesbsError, match=r"a\.json: No space left on device: make room, the same command resumes"):
         files.write_text(tmp_path / "a.json", "second")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "[" * 60 + "]" * 60, "1" * 5000, '{"a": "\\ud800"}', '{"a": ' * 3000, "{", "nonsense"],
+    ids=["deep", "rather deep", "digits", "half a character", "deep mapping", "cut", "words"],
+)
+def test_broken_json_is_named_in_a_line(text, tmp_path):
+    (tmp_path / "record.json").write_text(text)
+    with pytest.raises(NesbsError, match=r"record.json is not valid JSON.*: remove it and run the same command again$"):
+        files.read_json(tmp_path / "record.json")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(NesbsError, match=r"pipe.json is not a file"):
+        files.read_json(tmp_path / "pipe.json")
+
+
+@pytest.mark.parametrize("text", [None, "{", "[" * 100_000, "1" * 5000])
+def test_text_about_tensors_that_is_missing_or_broken_is_named(text, tmp_path):
+    about = {} if text is None else {"losses": text}
+    with pytest.raises(NesbsError, match=r"member.safetensors does not say its losses: remove it"):
+        files.about_json(about, "losses", tmp_path / "member.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("error", "amount"),
+    [
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: not enough memory: you tried"), ""),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10737418240 bytes."),
+            "10.0 GiB",
+        ),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of …"), "2.00 GiB"),
+        (RuntimeError("CUDA error: out of memory"), ""),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), ""),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), ""),
+        (RuntimeError("Storage size calculation overflowed with sizes=[4611686018427387904, 4]"), ""),
+        (RuntimeError("numel: integer multiplication overflow"), ""),
+        (RuntimeError("std::bad_alloc"), ""),
+        (RuntimeError("could not create a memory object"), ""),
+        (ValueError("array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum possible size."), ""),
+        (MemoryError(), ""),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), ""),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_too_little_memory_is_recognised_by_its_words(error, amount):
+    message = out_of_memory(error)
+    assert message.startswith(f"not enough memory{f' ({amount} asked for at once)' if amount else ''}: take fewer")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("shape", [(2**60,), (2**62, 4)])
+def test_torchs_own_words_are_known(shape):
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(shape)
+    assert out_of_memory(raised.value)
+
+
+def test_numpys_own_words_are_known():
+    with pytest.raises((MemoryError, ValueError)) as raised:
+        np.empty(2**58, np.uint8)
+    assert "asked for at once" in out_of_memory(raised.value)
+    assert out_of_memory(RuntimeError("shape '[2, 3]' is invalid for input of size 5")) is None

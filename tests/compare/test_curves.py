@@ -6,7 +6,7 @@ from toys import StopError, Stopping, call
 from toys import compared_recipe as recipe
 
 from nesbs import files, metrics
-from nesbs.compare.curves import CurveGrid, curves
+from nesbs.compare.curves import CurveGrid, _earlier, curves
 from nesbs.compare.harness import CurveHarness, Point
 from nesbs.compare.methods import METHODS
 from nesbs.ensemble import forward_select, scorer
@@ -250,3 +250,9 @@ def test_deltas_need_svgd(tmp_path):
     with pytest.raises(NesbsError, match="--deltas are those of svgd-rd; sampler monte-carlo has none"):
         curves(recipe("sampler.name=monte-carlo"), tmp_path / "run", CurveGrid(["nesbs"], (4,), deltas=(1.0,)), seeds=1)
     assert not (tmp_path / "run").exists()
+
+
+def test_points_of_something_else_are_named(tmp_path):
+    files.write_json(tmp_path / "curves.json", {"a": None})
+    with pytest.raises(NesbsError, match=r"curves.json is not what `nesbs curves` writes: remove it"):
+        _earlier(tmp_path / "curves.json", 4)

@@ -87,7 +87,7 @@ def test_plain_data_round_trips(make):
 
 
 def test_wrong_input_is_refused():
-    with pytest.raises(NesbsError, match="temperature must be above 0, found 0"):
+    with pytest.raises(NesbsError, match="temperature must be above 0 and finite, found 0"):
         Posterior(toy_edges(), temperature=0)
     with pytest.raises(NesbsError, match=r"needs logits of shape \(3, 3\), found \(2, 3\)"):
         Posterior(toy_edges(), torch.zeros(2, 3))

@@ -276,3 +276,46 @@ def test_a_checkpoint_is_of_its_own_training_and_whole(tmp_path):
         tiny(tmp_path / "run").supernet()
     own.write_bytes(whole)
     assert len(tiny(tmp_path / "run").supernet().losses) == 2
+
+
+BIG = "1" + "0" * 400  # a whole number that no float can hold
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        (
+            "selection.json",
+            '"loss": ',
+            f'"loss": {BIG}',
+            "selection.json: this is not a selection: a part of it is of the",
+        ),
+        (
+            "selection.json",
+            '"sampler": "svgd-rd"',
+            '"sampler": "svgd-rd", "round": "x"',
+            "a part of it is of the wrong k",
+        ),
+        (
+            "posterior.json",
+            '"temperature": ',
+            f'"temperature": {BIG}',
+            "this is not a posterior: the temperature must be above 0 and finite",
+        ),
+        ("posterior.json", '"variables"', '"others"', "this is not a posterior: 'variables' is missing"),
+    ],
+)
+def test_numbers_out_of_reach_in_a_runs_files_are_named(run, file, old, new, message, capsys):
+    text = (run / file).read_text()
+    assert old in text
+    (run / file).write_text(text.replace(old, new, 1))
+    assert call("search", "toy", "--out", run, *SET) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_record_with_numbers_out_of_reach_does_not_stop_a_run(run):
+    record = json.loads((run / "record.json").read_text())
+    record["stages"]["selection"]["seconds"] = int(BIG)
+    (run / "record.json").write_text(json.dumps(record))
+    assert call("report", run, "--quiet") == 0
+    assert call("search", "toy", "--out", run, *SET, "--quiet") == 0

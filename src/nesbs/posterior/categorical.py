@@ -34,8 +34,8 @@ class Posterior:
             raise NesbsError(
                 f"space {space.name} needs logits of shape {tuple(self._real.shape)}, found {tuple(self.logits.shape)}"
             )
-        if not temperature > 0:
-            raise NesbsError(f"the temperature must be above 0, found {temperature}")
+        if not 0 < temperature < math.inf:
+            raise NesbsError(f"the temperature must be above 0 and finite, found {temperature}")
         self.temperature = temperature
 
     def log_probabilities(self) -> Tensor:
