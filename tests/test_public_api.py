@@ -94,7 +94,7 @@ def test_a_posterior_takes_a_space_and_architectures():
             nesbs.NesbsError, match="log_prob takes an Architecture or a list of them; space.parse reads one, found "
         ):
             posterior.log_prob(wrong)
-    with pytest.raises(nesbs.NesbsError, match="count must be a whole number of architectures, found 'three'"):
+    with pytest.raises(nesbs.NesbsError, match="count must be a whole number, at least 1, found 'three'"):
         posterior.sample("three", generator=torch.Generator())
 
 

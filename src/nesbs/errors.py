@@ -5,6 +5,7 @@ import errno
 import re
 import reprlib
 from collections.abc import Iterable
+from numbers import Integral
 
 # What says, in lower case, that memory ran out where the exception's type does not: torch on a CPU (its allocator,
 # oneDNN, C++, sizes beyond 64 bits), CUDA, cuBLAS, cuDNN, and NumPy.
@@ -102,6 +103,20 @@ def expect_all(values: object, kind: type, what: str) -> None:
     for value in values if isinstance(values, list | tuple) else [values]:
         expect(value, kind, what)
     expect(values, (list, tuple), what)
+
+
+def expect_whole(value: object, name: str, least: int = 1) -> None:
+    """Raise a `NesbsError` unless `value` is a whole number, `least` or more.
+
+    >>> expect_whole(3, "layers")
+    >>> expect_whole(0.5, "layers")
+    Traceback (most recent call last):
+    nesbs.errors.NesbsError: layers must be a whole number, at least 1, found 0.5
+    """
+    what = f"{name} must be a whole number, at least {least}"
+    expect(value, Integral, what)
+    if isinstance(value, bool) or value < least:  # type: ignore[operator]
+        raise NesbsError(f"{what}, found {value}")
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -21,12 +21,12 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
-from nesbs.errors import NesbsError, did_you_mean, named, shown
+from nesbs.errors import NesbsError, did_you_mean, expect, expect_whole, named, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,7 +50,23 @@ MAX_VALUES = 1_000  # in a list
 NO_TEXT = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")  # control characters, halves of one
 
 
-class Settings(BaseModel):
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+
+class _Answering(ModelMetaclass):
+    """Lets a class that is called with wrong values, `Pgd(steps=0)`, answer as `Settings.of` does."""
+
+    def __call__(self, **values: Any) -> Any:
+        try:
+            return super().__call__(**values)
+        except ValidationError as error:
+            raise NesbsError("; ".join(_complaints(self, error))) from None  # type: ignore[arg-type]
+
+
+class Settings(BaseModel, metaclass=_Answering):
     """Base of every stage's settings: a field has a type, a range and a default with its source."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -85,7 +101,10 @@ class Settings(BaseModel):
 
 
 def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function answer an unknown keyword with a `NesbsError` that names the nearest one."""
+    """Let a function answer an unknown keyword with a `NesbsError` that names the nearest one.
+
+    What all such functions take is checked here: `seed` is a whole number, `on_…` a function or None.
+    """
     names = inspect.signature(function).parameters
 
     @wraps(function)
@@ -93,6 +112,11 @@ def checked_keywords(function: Callable[P, R]) -> Callable[P, R]:
         unknown = [name for name in keywords if name not in names]
         if unknown:
             raise NesbsError(f"unknown setting {unknown[0]}: {did_you_mean(unknown[0], names)}")
+        for name, value in keywords.items():
+            if name == "seed":
+                expect_whole(value, name, least=0)
+            elif name.startswith("on_") and value is not None:
+                expect(value, Callable, f"{name} must be a function")  # type: ignore[arg-type]
         return function(*arguments, **keywords)
 
     return call

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 from nesbs import metrics, rng
 from nesbs.errors import NesbsError
@@ -212,5 +211,5 @@ def test_steps_are_counted_over_all_starts(supernet, mini):
     ],
 )
 def test_settings_that_do_not_go_together(settings, message):
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(NesbsError, match=message):
         PosteriorSettings(**settings)

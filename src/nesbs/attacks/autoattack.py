@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from nesbs.attacks.gradient import Model
+from nesbs.attacks.gradient import Model, check_batch
 from nesbs.errors import NesbsError
 from nesbs.settings import Settings
 
@@ -36,6 +36,7 @@ class AutoAttack(Settings):
         The library seeds itself; the seed is that of `generator`, 0 without one. It aims at nine other classes where
         there are as many. With three classes or fewer its targeted loss does not exist and APGD-T is left out.
         """
+        check_batch(model, images, labels)
         library = autoattack_library()
         with torch.enable_grad():
             logits = model(images[:1].detach().requires_grad_())

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from nesbs.attacks.gradient import Model, differentiate
+from nesbs.attacks.gradient import Model, check_batch, differentiate
 from nesbs.settings import MAX_STEPS, MAX_WEIGHT, Settings
 
 SHRINK = 0.999999  # black and white would lie at infinity
@@ -55,6 +55,7 @@ class CarliniWagner(Settings):
 
         An image that is wrong already stays as it is, and so does one on which the attack fails.
         """
+        check_batch(model, images, labels)
         start = torch.atanh((2 * images - 1) * SHRINK)
         wrong = self._wrong(_detached(model, images), labels)
         best = images.clone()

@@ -23,6 +23,7 @@ from nesbs.attacks.settings import BATCH_SIZE
 from nesbs.data import Dataset, Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError, did_you_mean, expect
+from nesbs.settings import checked_keywords
 
 
 @runtime_checkable
@@ -144,6 +145,7 @@ def get_attack(attack: str | Attack) -> Attack:
     return ATTACKS[attack]()
 
 
+@checked_keywords
 def attack_then_defend(
     ensemble: Ensemble,
     attack: str | Attack,
@@ -172,6 +174,7 @@ def attack_then_defend(
     expect(ensemble, Ensemble, "ensemble must be an Ensemble, which train_ensemble returns")
     expect(data, (Split, Dataset), "data must be a Split such as data.test, or a Dataset")
     split = data.test if isinstance(data, Dataset) else data
+    ensemble.check_split(split)
     clean = clean_accuracy(ensemble, split, batch_size=batch_size)
     rounds = []
     for source in sources(ensemble):

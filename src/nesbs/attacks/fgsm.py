@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from nesbs.attacks.gradient import Model, loss_gradient
+from nesbs.attacks.gradient import Model, check_batch, loss_gradient
 from nesbs.settings import Settings
 
 
@@ -29,4 +29,5 @@ class Fgsm(Settings):
         self, model: Model, images: Tensor, labels: Tensor, *, generator: torch.Generator | None = None
     ) -> Tensor:
         """Images (batch, channels, height, width) in [0, 1], changed against labels (batch,); draws nothing."""
+        check_batch(model, images, labels)
         return (images + self.epsilon * loss_gradient(model, images, labels).sign()).clamp(0, 1)

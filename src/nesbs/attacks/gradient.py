@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nesbs.errors import NesbsError, expect
+
 Model = Callable[[Tensor], Tensor]  # images (batch, channels, height, width) in [0, 1] to logits (batch, classes)
 Extra = TypeVar("Extra")
 
@@ -27,6 +29,18 @@ def differentiate(function: Callable[[Tensor], tuple[Tensor, Extra]], point: Ten
             return torch.zeros_like(point), extra
         [gradient] = torch.autograd.grad(value, point, allow_unused=True, materialize_grads=True)
     return gradient, extra
+
+
+def check_batch(model: Model, images: Tensor, labels: Tensor) -> None:
+    """Raise where an attack is given no network, no batch of images, or not a label for each of them."""
+    expect(model, Callable, "model must be a function of images, such as a network")  # type: ignore[arg-type]
+    expect(images, Tensor, "images must be a tensor (batch, channels, height, width) in [0, 1]")
+    expect(labels, Tensor, "labels must be a tensor (batch,) of whole numbers")
+    if images.ndim != 4 or labels.shape != images.shape[:1] or labels.dtype != torch.int64:
+        found = f"{tuple(images.shape)} and {labels.dtype} {tuple(labels.shape)}"
+        raise NesbsError(
+            f"images must be (batch, channels, height, width), labels must be (batch,) int64, found {found}"
+        )
 
 
 def loss_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:

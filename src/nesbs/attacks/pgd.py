@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from nesbs.attacks.gradient import Model, loss_gradient
+from nesbs.attacks.gradient import Model, check_batch, loss_gradient
 from nesbs.settings import MAX_STEPS, Settings
 
 
@@ -46,6 +46,7 @@ class Pgd(Settings):
 
         `generator`, on the images' device, draws the random start.
         """
+        check_batch(model, images, labels)
         low, high = (images - self.epsilon).clamp_min(0), (images + self.epsilon).clamp_max(1)
         perturbed = images
         if self.random_start:

@@ -4,4 +4,4 @@ from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
 from nesbs.data.published import download
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.sources import describe, load_dataset
-from nesbs.data.split import Dataset, SearchTrain, SearchValid, Split, refuse_part, stratified
+from nesbs.data.split import Dataset, SearchTrain, SearchValid, Split, expect_split, refuse_part, stratified

@@ -84,6 +84,6 @@ class DataSettings(Settings):
         def whole(path: str) -> str:
             return os.path.realpath(files.expanded(path))
 
-        named = self.name in DATASETS
+        named = self.name in DATASETS or not self.name
         root = None if self.root is None else whole(self.root)
         return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})

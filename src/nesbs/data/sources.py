@@ -1,5 +1,6 @@
 """Load a `Dataset` by name, from a folder or from a file, and describe it in a few lines of text."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +68,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
     path = files.expanded(settings.name)
-    if settings.name not in DATASETS and path.is_dir():
+    if settings.name not in DATASETS and settings.name and os.path.isdir(path):
         return load_folder(path, settings)
     train, test = _whole(settings, path)
     if settings.resize != "crop":
@@ -87,9 +88,10 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
         return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
         return load_imagenet16(_root(settings))
-    if path.suffix == ".npz" or path.is_file():
+    if path.suffix == ".npz" or os.path.isfile(path):
         return load_npz(path, settings.memory_limit)
-    raise NesbsError(f"no data set, folder or .npz file {settings.name}: {did_you_mean(settings.name, DATASETS)}")
+    name = settings.name[:200]
+    raise NesbsError(f"no data set, folder or .npz file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
 
 
 def _root(settings: DataSettings) -> Path:

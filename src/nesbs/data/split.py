@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nesbs.data.settings import DataSettings
 from nesbs.data.streaming import FileImages
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect
 from nesbs.rng import generator
 
 MeanStd = tuple[Tensor, Tensor]  # mean and deviation of every channel in [0, 1], (channels,) each
@@ -39,6 +39,15 @@ class Split:
     mean: Tensor
     std: Tensor
     index: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.stored, (Tensor, FileImages), "stored must be a tensor of images or FileImages")
+        expect(self.labels, Tensor, "labels must be a tensor, one for each image")
+        own = self.stored if self.index is None else self.index
+        if len(own) != len(self.labels):
+            raise NesbsError(
+                f"a split has a label for each image, found {len(own)} images but {len(self.labels)} labels"
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -91,8 +100,13 @@ class Split:
         >>> part.labels.tolist(), part.stored is split.stored
         ([3, 1], True)
         """
+        what = f"index must be a tensor of whole numbers below {len(self)}"
+        expect(index, Tensor, what)
         index = index.to(self.device)
-        return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
+        try:
+            return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
+        except IndexError as error:
+            raise NesbsError(f"{what} ({error})") from None
 
     def compact(self) -> Self:
         """Return the same images with storage of their own, for a part that outlives the whole (files have theirs)."""
@@ -107,6 +121,13 @@ class Split:
     def pixels(self, index: Tensor | slice = slice(None)) -> Tensor:
         """Return images as floats in [0, 1], (images, channels, height, width)."""
         return self.bytes(index).float().div_(255)
+
+
+def expect_split(split: object, example: str) -> None:
+    """Raise unless `split` is a `Split` with images in it; `example` names one that would do."""
+    expect(split, Split, f"split must be a Split such as {example}")
+    if len(split) == 0:  # type: ignore[arg-type]
+        raise NesbsError(f"the split has no images: give one that has some, such as {example}")
 
 
 class SearchTrain(Split):
@@ -150,6 +171,11 @@ class Dataset:
     valid_fraction: float = DEFAULT.valid_fraction
     split_seed: int = DEFAULT.split_seed
     broken: tuple[str, ...] = ()  # images that were left out: file and reason
+
+    def __post_init__(self) -> None:
+        for part in (self.train, self.test):
+            expect(part, Split, "train and test must be a Split each")
+        DataSettings.of({"valid_fraction": self.valid_fraction, "split_seed": self.split_seed})
 
     @cached_property
     def search_train(self) -> SearchTrain:

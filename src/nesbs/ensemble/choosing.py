@@ -226,11 +226,15 @@ def search(
     return Selection(members, loss, round_, delta, sampler.name, judged, estimated, passed_over)
 
 
-def _check(supernet: object, posterior: object, split: object, sampler: object, size: int, combine: Combine) -> None:
+def _check(
+    supernet: Supernet, posterior: Posterior, split: Split, sampler: Sampler, size: int, combine: Combine
+) -> None:
     """Raise where an argument of `search` is of the wrong kind."""
     expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
     expect(posterior, Posterior, "posterior must be a Posterior, which fit_posterior returns")
-    expect(split, Split, "split must be a Split such as data.search_valid")
+    if posterior.space.name != supernet.space.name:
+        raise NesbsError(f"the posterior is of space {posterior.space.name}, the supernet of {supernet.space.name}")
+    supernet.check_split(split)
     refuse_part(split, SearchTrain)
     expect(sampler, Sampler, "sampler must be a sampler such as SvgdRd(delta=0.5)")
     expect(size, int, "size must be a whole number")

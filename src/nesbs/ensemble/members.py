@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import metrics, rng
-from nesbs.data import Split
+from nesbs.data import Split, expect_split
 from nesbs.ensemble.settings import EnsembleSettings, MemberSettings
-from nesbs.errors import NesbsError, expect, expect_all
+from nesbs.errors import NesbsError, expect, expect_all, expect_whole
 from nesbs.metrics import Combine
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
@@ -40,6 +40,13 @@ class Ensemble(nn.Module):
         """The members' architectures."""
         return tuple(member.architecture for member in self.members)  # type: ignore[misc]
 
+    def check_split(self, split: Split) -> None:
+        """Raise where a split has no images, or others than the members were made for."""
+        expect_split(split, "data.test")
+        for member in self.members:
+            if isinstance(member, Member):
+                member.network.check_data(split.channels, split.classes)
+
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (members, batch, classes) for images (batch, channels, height, width) in [0, 1]."""
         return torch.stack([member(images) for member in self.members])
@@ -56,6 +63,8 @@ class Ensemble(nn.Module):
 
         `change` is applied to each batch of images (batch, channels, height, width) in [0, 1] before.
         """
+        expect_split(split, "data.test")
+        expect_whole(batch_size, "batch_size")
         self.eval()
         index = torch.arange(len(split), device=split.device)
         batches = map(split.pixels, index.split(batch_size))
@@ -200,7 +209,7 @@ def train_ensemble(
     settings = MemberSettings.from_arguments(locals())
     EnsembleSettings.of({"combine": combine})
     expect(space, Space, "space must be a Space such as nasbench201()")
-    expect(split, Split, "split must be a Split such as data.train")
+    expect_split(split, "data.train")
     expect_all(architectures, Architecture, "architectures must be a list of Architecture (space.parse reads one)")
     members = [build_member(space, one, split, settings, seed=seed, name=i) for i, one in enumerate(architectures)]
 

@@ -139,7 +139,7 @@ def evaluate(
     """
     settings = EvaluationSettings.from_arguments(locals())
     expect(ensemble, Ensemble, "ensemble must be an Ensemble, which train_ensemble returns")
-    expect(split, Split, "split must be a Split such as data.test")
+    ensemble.check_split(split)
     predicted = predictions(ensemble, split, batch_size=settings.batch_size)
     return score_logits(*predicted, split.labels, bins=settings.bins)
 

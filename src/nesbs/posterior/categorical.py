@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nesbs.errors import NesbsError, expect, expect_all
+from nesbs.errors import NesbsError, expect, expect_all, expect_whole
 from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space, get_space
 
@@ -30,12 +30,15 @@ class Posterior:
         widths = torch.tensor([len(variable.choices) for variable in space.variables])
         self._real = torch.arange(int(widths.max())) < widths[:, None]  # (variables, choices)
         self.logits = torch.zeros(self._real.shape) if logits is None else logits
+        expect(self.logits, Tensor, "logits must be a tensor (variables, choices)")
         if self.logits.shape != self._real.shape:
             raise NesbsError(
                 f"space {space.name} needs logits of shape {tuple(self._real.shape)}, found {tuple(self.logits.shape)}"
             )
-        if not 0 < temperature < math.inf:
-            raise NesbsError(f"the temperature must be above 0 and finite, found {temperature}")
+        if not bool(self.logits.isfinite().all()):
+            raise NesbsError("the logits of a posterior must be finite numbers")
+        if not isinstance(temperature, int | float) or not 0 < temperature < math.inf:
+            raise NesbsError(f"the temperature must be above 0 and finite, found {temperature!r}")
         self.temperature = temperature
 
     def log_probabilities(self) -> Tensor:
@@ -67,7 +70,8 @@ class Posterior:
         >>> len(Posterior(nasbench201()).sample(5, generator=torch.Generator().manual_seed(0)))
         5
         """
-        expect(count, int, "count must be a whole number of architectures")
+        expect_whole(count, "count")
+        expect(generator, torch.Generator, "generator must be a torch.Generator")
         probabilities = self.log_probabilities().detach().exp()
         drawn = torch.multinomial(probabilities, count, replacement=True, generator=generator)
         return [self.space.architecture(row) for row in drawn.T.tolist()]

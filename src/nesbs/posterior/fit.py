@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
+from nesbs.data import SearchTrain, SearchValid, refuse_part
 from nesbs.errors import NesbsError, expect
 from nesbs.posterior.categorical import Posterior
 from nesbs.posterior.evidence import Evidence, OnProgress, ReferenceRanks, reference_ranks
@@ -192,7 +192,8 @@ def fit_posterior(
     """
     settings = PosteriorSettings.from_arguments(locals())
     expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
-    expect(split, Split, "split must be a Split such as data.search_valid")
+    expect(ranks, (ReferenceRanks, type(None)), "ranks must be the ReferenceRanks of another fit")
+    supernet.check_split(split)
     refuse_part(split, SearchTrain)
     if settings.estimator == "straight-through":
         supernet.check_mixture(settings.estimator)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Generator
 
 from nesbs.posterior import Posterior
-from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_size, without_duplicates
+from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_proposals, without_duplicates
 from nesbs.spaces import Architecture
 
 
@@ -27,7 +27,7 @@ class MonteCarlo:
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """Draw `rounds` ensembles of `size`."""
-        check_size(posterior.space, size, duplicates)
+        check_proposals(posterior, size, rounds, duplicates, generator)
 
         def draw(positions: list[int]) -> list[tuple[Architecture, ...]]:
             drawn = posterior.sample(size * len(positions), generator=generator)
@@ -47,5 +47,6 @@ class Uniform:
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """Draw `rounds` ensembles of `size`."""
+        check_proposals(posterior, size, rounds, duplicates, generator)
         prior = Posterior(posterior.space)
         return MonteCarlo().propose(prior, size=size, rounds=rounds, duplicates=duplicates, generator=generator)

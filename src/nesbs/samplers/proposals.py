@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from torch import Generator
 
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, did_you_mean, expect, expect_whole
 from nesbs.posterior import Posterior
 from nesbs.spaces import Architecture, Space, duplicates
 
@@ -50,6 +50,17 @@ def check_size(space: Space, size: int, policy: Duplicates) -> None:
             f"an ensemble of {size} without duplicates is larger than space {space.name} ({len(space)} "
             "architectures): lower ensemble.size or set search.duplicates=allow"
         )
+
+
+def check_proposals(posterior: Posterior, size: int, rounds: int, policy: Duplicates, generator: Generator) -> None:
+    """Raise where what a sampler is asked for is of the wrong kind or cannot exist."""
+    expect(posterior, Posterior, "posterior must be a Posterior, which fit_posterior returns")
+    expect_whole(size, "size")
+    expect_whole(rounds, "rounds")
+    expect(generator, Generator, "generator must be a torch.Generator")
+    if policy not in get_args(Duplicates):
+        raise NesbsError(f"unknown duplicates {policy}: {did_you_mean(str(policy), get_args(Duplicates))}")
+    check_size(posterior.space, size, policy)
 
 
 def without_duplicates(

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_size, without_duplicates
+from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_proposals, without_duplicates
 from nesbs.samplers.settings import DEFAULT, SamplerSettings
 from nesbs.samplers.svgd_rd import sample_svgd_rd
 from nesbs.spaces import Architecture
@@ -80,6 +80,10 @@ class SvgdRd:
         if isinstance(self.delta, Sequence) and not self.delta:
             raise NesbsError("SvgdRd needs at least one value of delta, found none")
         SamplerSettings.from_arguments(vars(self))
+        try:
+            torch.device(self.device)
+        except (RuntimeError, TypeError):
+            raise NesbsError(f"device must be the name of one, such as cpu or cuda, found {self.device!r}") from None
 
     @property
     def deltas(self) -> list[float]:
@@ -90,7 +94,7 @@ class SvgdRd:
         self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
     ) -> list[Proposal]:
         """Draw `rounds` ensembles of `size` for each δ."""
-        check_size(posterior.space, size, duplicates)
+        check_proposals(posterior, size, rounds, duplicates, generator)
         grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in self.deltas]
         space = posterior.space
         relaxation = Relaxation(posterior.log_probabilities().to(self.device), variance=len(space.operations))

@@ -42,12 +42,20 @@ def sample_svgd_rd(
     tensor([[3.0000, 3.0000]])
     """
     SamplerSettings.of({"steps": steps, "step_size": step_size, "momentum": momentum, "bandwidth": bandwidth})
+    expect(log_density, Callable, "log_density must be a function")  # type: ignore[arg-type]
     expect(start, Tensor, "start must be a tensor (…, particles, dims)")
+    if start.ndim < 2 or start.numel() == 0 or not start.is_floating_point():
+        found = f"{start.dtype} {tuple(start.shape)}"
+        raise NesbsError(f"start must be floats (…, particles, dims), one particle or more, found {found}")
+    if not bool(start.isfinite().all()):
+        raise NesbsError("start must be finite: some of its particles are nowhere")
     expect(delta, (int, float, Tensor), "delta must be a number, or a tensor with one for each run")
     x = start.detach().clone()
     velocity = torch.zeros_like(x)
     # On the device once: a step copies nothing from the host.
     delta = torch.as_tensor(delta, dtype=x.dtype, device=x.device)
+    if delta.ndim and delta.shape != start.shape[:-2]:
+        raise NesbsError(f"delta must be one number or {tuple(start.shape[:-2])}, found {tuple(delta.shape)}")
     if not bool(delta.isfinite().all()):
         raise NesbsError(f"delta must be finite, found {delta.tolist()}")
     h = None if bandwidth is None else torch.as_tensor(bandwidth, dtype=x.dtype, device=x.device)
@@ -88,7 +96,13 @@ def score(log_density: LogDensity, x: Tensor) -> Tensor:
     """Return ∇ log p at every particle, the shape of x."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(log_density(leaf).sum(), leaf)
+        density = log_density(leaf)
+        if not isinstance(density, Tensor) or density.shape != x.shape[:-1] or not density.requires_grad:
+            raise NesbsError(
+                "log_density must return a tensor with one number for each particle, (…, dims) to (…), that depends on "
+                "the particles by torch's operations"
+            )
+        (gradient,) = torch.autograd.grad(density.sum(), leaf)
     return gradient
 
 

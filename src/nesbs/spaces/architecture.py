@@ -4,7 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from nesbs.errors import NesbsError, expect
+
 ARCHITECTURE = "architecture must be an Architecture, which space.parse makes of a text"  # where it is none
+LONGEST_TEXT = 4000  # characters: the longest published one has 647
 Node = tuple[tuple[str, int], ...]  # (operation, source) of every edge that ends in the node
 Cell = tuple[Node, ...]  # intermediate nodes in order; sources count the cell's inputs first
 
@@ -22,6 +25,13 @@ class Architecture:
 
     def __str__(self) -> str:
         return self.text
+
+
+def expect_text(text: object) -> None:
+    """Raise unless `text` may be that of an architecture: a string that is not too long to be one."""
+    expect(text, str, "parse takes the text of an architecture")
+    if len(text) > LONGEST_TEXT:  # type: ignore[arg-type]
+        raise NesbsError(f"the text of an architecture has at most {LONGEST_TEXT:,} characters")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from torch import nn
 
 from nesbs.errors import NesbsError
-from nesbs.spaces.architecture import Architecture, Cell
+from nesbs.spaces.architecture import Architecture, Cell, expect_text
 from nesbs.spaces.operations import Norm, member_norm
 from nesbs.spaces.outside_cells import OutsideArchitecture, distinguish_repeats, is_outside_text, parse_outside
 from nesbs.spaces.pairs import PairSpace
@@ -14,6 +14,7 @@ class DartsSpace(PairSpace):
 
     def parse(self, text: str) -> Architecture:
         """Read genotype lists as `PairSpace` does; with `normal_concat` or as `robnet` they may lie outside."""
+        expect_text(text)
         if not is_outside_text(text):
             return super().parse(text)
         outside = parse_outside(text)

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nesbs.errors import NesbsError, did_you_mean, expect
-from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text, live
 from nesbs.spaces.choice_cell import ChoiceCell, Edges
 from nesbs.spaces.operations import (
     Norm,
@@ -27,7 +27,7 @@ from nesbs.spaces.operations import (
     supernet_norm,
 )
 from nesbs.spaces.shared_state import SharedState
-from nesbs.spaces.space import Member, PathNetwork, Space, Stem
+from nesbs.spaces.space import Member, PathNetwork, Space, Stem, check_network
 
 
 class EdgeSpace(Space):
@@ -57,6 +57,7 @@ class EdgeSpace(Space):
 
     def parse(self, text: str) -> Architecture:
         """Read the benchmark's own string, `|op~0|+|op~0|op~1|+…`."""
+        expect_text(text)
         nodes = text.strip().split("+")
         if len(nodes) != self.nodes - 1:
             raise NesbsError(f"{text!r} has {len(nodes)} nodes joined by '+', space {self.name} needs {self.nodes - 1}")
@@ -101,7 +102,8 @@ class EdgeSpace(Space):
         auxiliary: bool = False,
     ) -> Member:
         """The benchmark's network of one architecture (16 channels and 5 cells a stage by default)."""
-        expect(architecture, Architecture, ARCHITECTURE)
+        self.check(architecture)
+        check_network(stem=stem, classes=classes, in_channels=in_channels, channels=channels, cells=cells)
         if stem != "cifar" or auxiliary:
             raise NesbsError(
                 f"space {self.name} has no ImageNet stem and no auxiliary tower: set members.stem=cifar, "

@@ -72,7 +72,7 @@ def _read_list(text: str, name: str, what: str) -> tuple[str, list[Any]]:
         raise NesbsError(f"no list {name}=[{what}] in {text!r}")
     try:
         return match[1], list(ast.literal_eval(match[1]))
-    except (ValueError, SyntaxError, TypeError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         raise NesbsError(f"{name} is not a list of {what.split(', …')[0]}: {match[1]}") from None
 
 

@@ -13,13 +13,13 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from nesbs.errors import NesbsError, did_you_mean, expect
-from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable, live
+from nesbs.errors import NesbsError, did_you_mean
+from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text, live
 from nesbs.spaces.operations import Norm, Normalise, Partial, check_parts, member_norm, operation, supernet_norm
-from nesbs.spaces.outside_cells import AGAIN, KINDS, read_edges
+from nesbs.spaces.outside_cells import AGAIN, KINDS, OutsideArchitecture, read_edges
 from nesbs.spaces.pair_blocks import AuxiliaryTower, CellPlan, Design, ImageNetStem, PairCell
 from nesbs.spaces.shared_state import SharedState, join_states
-from nesbs.spaces.space import Member, PathNetwork, Space, Stem
+from nesbs.spaces.space import Member, PathNetwork, Space, Stem, check_network
 
 
 class PairSpace(Space):
@@ -96,6 +96,7 @@ class PairSpace(Space):
 
     def parse(self, text: str) -> Architecture:
         """Read genotype lists: `normal=[('sep_conv_3x3', 0), …] reduce=[…]`; a node's two inputs in any order."""
+        expect_text(text)
         indices = [0] * len(self.variables)
         for kind in KINDS:
             for target, node in enumerate(self._nodes(kind, text), start=2):
@@ -180,7 +181,9 @@ class PairSpace(Space):
         auxiliary: bool = False,
     ) -> Member:
         """The evaluation network of one architecture."""
-        expect(architecture, Architecture, ARCHITECTURE)
+        if not isinstance(architecture, OutsideArchitecture):  # which may be trained
+            self.check(architecture)
+        check_network(stem=stem, classes=classes, in_channels=in_channels, channels=channels, cells=cells)
         cells, channels = cells or self.member_size[0], channels or self.member_size[1]
         design = Design(classes, in_channels, channels, cells, stem, auxiliary)
         plans = [_plan(*kind) for kind in zip(self.paths(architecture), self.output_states(architecture), strict=True)]

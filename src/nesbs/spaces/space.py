@@ -7,13 +7,13 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import torch
 from torch import Tensor, nn
 
-from nesbs.errors import NesbsError
-from nesbs.spaces.architecture import Architecture, Cell, Variable
+from nesbs.errors import NesbsError, did_you_mean, expect, expect_whole
+from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Cell, Variable
 from nesbs.spaces.operations import Normalise
 from nesbs.spaces.shared_state import SharedState
 
@@ -92,6 +92,19 @@ class Space(ABC):
                 f"{height}×{width}: set data.size to resize them"
             )
 
+    def check(self, architecture: Architecture) -> tuple[int, ...]:
+        """Return what `encode` does; raise where the architecture is none, or of another space."""
+        expect(architecture, Architecture, ARCHITECTURE)
+        try:
+            choices = self.encode(architecture)
+        except NesbsError:
+            raise
+        except (ValueError, KeyError, IndexError):
+            choices = ()
+        if len(choices) != len(self.variables):
+            raise NesbsError(f"this architecture is not of space {self.name}: {architecture}")
+        return choices
+
     def is_dead(self, architecture: Architecture) -> bool:
         """Whether nothing reaches the output of a cell."""
         return any(not any(cell) for cell in self.live(architecture))
@@ -102,6 +115,9 @@ class Space(ABC):
     def sample(self, count: int, *, generator: torch.Generator) -> list[Architecture]: ...
     def sample(self, count: int | None = None, *, generator: torch.Generator) -> Architecture | list[Architecture]:
         """Draw one architecture, or a list of `count`, uniformly."""
+        if count is not None:
+            expect_whole(count, "count", least=0)
+        expect(generator, torch.Generator, "generator must be a torch.Generator")
         columns = [
             torch.randint(len(variable.choices), (1 if count is None else count,), generator=generator)
             for variable in self.variables
@@ -154,7 +170,7 @@ class Space(ABC):
 
     def encode_all(self, architectures: Sequence[Architecture]) -> Tensor:
         """`encode` of many: (architectures, variables) int64."""
-        rows = [self.encode(architecture) for architecture in architectures]
+        rows = [self.check(architecture) for architecture in architectures]
         return torch.tensor(rows, dtype=torch.int64).reshape(len(rows), len(self.variables))
 
     def _roots(self) -> list[int]:
@@ -169,6 +185,15 @@ class Space(ABC):
         ]
 
 
+def check_network(*, stem: Stem, **sizes: int | None) -> None:
+    """Raise where a network cannot begin in such a way, or have such sizes (None: the space's own)."""
+    if stem not in get_args(Stem):
+        raise NesbsError(f"unknown stem {stem}: {did_you_mean(str(stem), get_args(Stem))}")
+    for name, size in sizes.items():
+        if size is not None:
+            expect_whole(size, name)
+
+
 class PathNetwork(nn.Module, ABC):
     """A network whose cells still have a choice: `network(images, architecture)` runs one path of it.
 
@@ -178,12 +203,22 @@ class PathNetwork(nn.Module, ABC):
 
     space: Space
     normalise: Normalise
+    head: nn.Linear
     channels: int  # the width its first cells have
     drop_paths: tuple[int, int]  # (cells, edges of a cell): what DropPath can drop
 
     def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
         """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
         return self.outputs(images, architecture)[0]
+
+    def check_data(self, channels: int, classes: int) -> None:
+        """Raise where the network was made for images of other channels, or for another number of classes."""
+        own = len(self.normalise.mean), self.head.out_features
+        if own != (channels, classes):
+            raise NesbsError(
+                f"the network takes images of {own[0]} channel{'' if own[0] == 1 else 's'} and {own[1]} classes, "
+                f"found {channels} and {classes}"
+            )
 
     @abstractmethod
     def outputs(

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.spaces.architecture import Architecture
 from nesbs.spaces.darts import darts
 from nesbs.spaces.nasbench201 import nasbench201
@@ -48,6 +48,7 @@ class Zoo(Mapping[str, Architecture]):
 
     def entry(self, name: str) -> Entry:
         """Text, source, size and space of one."""
+        expect(name, str, "name must be the name of a published cell")
         if name not in self._entries:
             raise NesbsError(f"no cell {name} in the zoo: {did_you_mean(name, self._entries)}")
         return self._entries[name]

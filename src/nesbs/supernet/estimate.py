@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nesbs.data import Split
-from nesbs.errors import expect
+from nesbs.errors import NesbsError, expect, expect_whole
 from nesbs.spaces import Architecture
 from nesbs.supernet.fused_network import fits, fused_network
 from nesbs.supernet.train import Supernet
@@ -26,7 +26,8 @@ class Estimator:
 
     def __init__(self, supernet: Supernet, split: Split, *, batch_size: int = BATCH_SIZE) -> None:
         expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
-        expect(split, Split, "split must be a Split such as data.search_valid")
+        supernet.check_split(split)
+        expect_whole(batch_size, "batch_size")
         self.supernet = supernet
         self.split = split
         self._order = content_order(split)
@@ -80,6 +81,8 @@ class Estimator:
 
     def log_probs(self, architectures: Sequence[Architecture]) -> Tensor:
         """Log-probabilities of several: (architectures, images, classes)."""
+        if not architectures:
+            raise NesbsError("log_probs takes a list of architectures, found an empty one")
         self.prepare(architectures)
         return torch.stack([self._cache[architecture] for architecture in architectures]).log_softmax(-1)
 

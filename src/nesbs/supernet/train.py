@@ -10,10 +10,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.data import SearchTrain, SearchValid, Split, refuse_part, steps_per_epoch
+from nesbs.data import SearchTrain, SearchValid, Split, expect_split, refuse_part, steps_per_epoch
 from nesbs.errors import NesbsError, expect
 from nesbs.settings import MAX_CELLS, MAX_CHANNELS, checked_keywords
-from nesbs.spaces import ARCHITECTURE, Architecture, PathNetwork, Space
+from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.supernet.draw_paths import Group, Paths, count_updates, draw_groups
 from nesbs.supernet.fused_network import fits
 from nesbs.supernet.fused_step import FusedStep
@@ -60,7 +60,7 @@ class Supernet(nn.Module):
 
     def forward(self, images: Tensor, architecture: Architecture) -> Tensor:
         """Logits (batch, classes) of one architecture for images (batch, channels, height, width) in [0, 1]."""
-        expect(architecture, Architecture, ARCHITECTURE)
+        self.space.check(architecture)
         logits: Tensor = self.network(images, architecture)
         return logits
 
@@ -71,6 +71,11 @@ class Supernet(nn.Module):
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
         return self.network.mixture(images, gates)
+
+    def check_split(self, split: Split) -> None:
+        """Raise where a split has no images, or others than the supernet was made for."""
+        expect_split(split, "data.search_valid")
+        self.network.check_data(split.channels, split.classes)
 
     def check_mixture(self, what: str) -> None:
         """Raise where a mixture of one operation an edge would not be that path; `what` needs it to be."""
@@ -149,7 +154,8 @@ def train_supernet(
     """
     settings = SupernetSettings.from_arguments(locals())
     expect(space, Space, "space must be a Space such as nasbench201()")
-    expect(split, Split, "split must be a Split such as data.search_train")
+    expect(checkpoint, (Path, type(None)), "checkpoint must be a Path")
+    expect_split(split, "data.search_train")
     refuse_part(split, SearchValid)
     supernet = build_supernet(space, split, settings, seed=seed)
     drawn = draw_epochs(space, split, settings, seed=seed)
