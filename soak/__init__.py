@@ -15,3 +15,5 @@ import sys
 if sys.argv[0] == "-m":
     os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "CUDA_VISIBLE_DEVICES": ""}
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # children work in other folders
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths if path)

@@ -23,7 +23,7 @@ from soak.children import Case, Pool
 from soak.commands import COMMANDS, References
 from soak.faults import DISTURBED, FAULTS
 from soak.inputs import Make, try_input
-from soak.judging import COLUMNS, Verdict, plain, repeat
+from soak.judging import COLUMNS, Fault, Verdict, plain, repeat
 
 SHARES = {"setting": 0.6, "recipe": 0.1, "run-file": 0.12, "image": 0.1, "option": 0.08}  # of the inputs
 EACH_FAULT = 12  # how often each of the other faults is tried
@@ -59,11 +59,20 @@ def cases(
     for number in numbers:
         place = folder / kind / str(number)
         if kind == "kill":
-            yield kills.kill(number, seed, place, references)
+            case = kills.kill(number, seed, place, references)
         elif make is not None:
-            yield try_input(kind, number, make, seed, place)
+            case = try_input(kind, number, make, seed, place)
         else:
-            yield FAULTS[kind](number, seed, place, references)
+            case = FAULTS[kind](number, seed, place, references)
+        yield guarded(case, kind, number)
+
+
+def guarded(case: Case[Verdict], kind: str, number: int) -> Case[Verdict]:
+    """A case whose own mistakes count as a fault, instead of ending all that is still to come."""
+    try:
+        return (yield from case)
+    except Exception as error:
+        return Verdict(kind, number, "the soak test itself", (Fault("tracebacks", f"{type(error).__name__}: {error}"),))
 
 
 def needed(kind: str, numbers: Sequence[int]) -> list[str]:
@@ -100,6 +109,8 @@ def work(chosen: argparse.Namespace, folder: Path, pool: Pool) -> list[Verdict]:
             if not chosen.keep:
                 _clear(folder / kind, verdict.number)
         print(f"{kind}: {len(numbers)} in {time.monotonic() - began:.0f} s", flush=True)
+        if chosen.number is None:  # what has been tried is kept, whatever comes
+            files.write_json(chosen.json, record(chosen, verdicts))
     return verdicts
 
 
@@ -130,16 +141,15 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def record(chosen: argparse.Namespace, verdicts: Sequence[Verdict], seconds: float) -> dict[str, Any]:
+def record(chosen: argparse.Namespace, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """What was tried, where, by which code, and what was found."""
-    killed = Counter((each.name, each.notes["stage"]) for each in verdicts if each.kind == "kill")
+    killed = Counter((each.name, each.notes["stage"]) for each in verdicts if "stage" in each.notes)
     return {
         **provenance(),
         "date": datetime.date.today().isoformat(),
         "machine": {**machine(), "cores": os.cpu_count()},
         "seed": chosen.seed,
         "jobs": chosen.jobs,
-        "seconds": round(seconds),
         "rows": rows(verdicts),
         "kills": [{"command": name, "stage": stage, "kills": count} for (name, stage), count in sorted(killed.items())],
         "skipped": sorted({each.name for each in verdicts if each.notes.get("skipped")}),
@@ -162,7 +172,6 @@ def main(arguments: list[str] | None = None, call: Callable[[list[str]], None] =
     chosen = parser.parse_args(arguments)
     if chosen.number is not None and len(chosen.only or ()) != 1:
         parser.error("--number is a number of one kind: add --only KIND")
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as temporary:
         verdicts = work(chosen, Path(chosen.keep or temporary).resolve(), Pool(chosen.jobs, call))
     bad = sorted((each for each in verdicts if each.faults), key=lambda each: (each.kind, each.number))
@@ -171,8 +180,6 @@ def main(arguments: list[str] | None = None, call: Callable[[list[str]], None] =
         print(f"\n{each.kind} {each.number}: {each.name}")
         print(*(f"    {fault.column}: {plain(fault.what)}" for fault in each.faults), sep="\n")
         print(f"    {repeat(chosen.seed, each.kind, each.number)}")
-    if chosen.number is None:
-        files.write_json(chosen.json, record(chosen, verdicts, time.monotonic() - began))
     return len(bad)
 
 

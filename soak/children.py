@@ -160,7 +160,7 @@ class _Running:
         child = self.child
         if child.kill_after is not None and seconds >= child.kill_after:
             self.reasons = {"killed": True}
-        elif not child.fresh and seconds > AT_WORK_AFTER and self._at_work():
+        elif child.limit <= HANGS_AFTER and seconds > AT_WORK_AFTER and self._at_work():
             self.reasons = {"at_work": True}
         elif seconds > child.limit:
             self.reasons = {"hung": True}

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from soak.children import Case, Child, Ended
-from soak.commands import LONGEST, OUT, References
+from soak.commands import COMMANDS, LONGEST, OUT, References
 from soak.judging import Fault, Verdict, different, judge, lost, prints
 
 WRITING = (
@@ -175,7 +175,7 @@ def two_processes(number: int, seed: int, folder: Path, references: References) 
     what = SECOND[number % len(SECOND)]
     reference = references.made["run"]
     first = reference.command.arguments
-    second = first if what == "the same" else (what, OUT)
+    second = first if what == "the same" else ("report", OUT) if what == "report" else COMMANDS[what].arguments
     references.begin("run", folder)
     delay = random.uniform(0.1, max(0.2, reference.seconds - references.start))
     one, two = yield [Child(first, folder, limit=LONGEST), Child(second, folder, delay=delay, limit=LONGEST)]

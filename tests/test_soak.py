@@ -16,9 +16,9 @@ from nesbs.settings import keys
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from soak import bad_recipes, bad_run_files, bad_settings
-from soak.__main__ import SHARES, makers
+from soak.__main__ import SHARES, guarded, makers
 from soak.children import Ended
-from soak.judging import different, judge, lost, prints
+from soak.judging import Fault, different, judge, lost, prints
 
 ROOT = Path(__file__).parents[1]
 # A command that is resumed: two files, made one after the other, and a record with what a machine's mood may change.
@@ -150,7 +150,7 @@ def test_bad_inputs_are_tried_and_planted_faults_counted(tmp_path):
     names = ("good", "broken", "accepts")
     good, broken, accepts = (json.loads((tmp_path / f"{name}.json").read_text()) for name in names)
     assert good["rows"] == [{"kind": "setting", "tried": 3, **dict.fromkeys(bad_columns(), 0)}], good["failures"]
-    assert {"nesbs", "commit", "date", "machine", "seed", "jobs", "seconds"} <= set(good)
+    assert {"nesbs", "commit", "date", "machine", "seed", "jobs"} <= set(good)
     [row] = broken["rows"]
     assert row["tracebacks"] == row["tried"] == 20
     assert broken["failures"][0]["faults"] == [{"column": "tracebacks", "what": "exit code 1: RuntimeError: planted"}]
@@ -243,3 +243,15 @@ def test_every_input_can_be_made(tmp_path):
             made[kind, number] = case
             assert case.arguments[0] in {command.__name__ for command in COMMANDS}
     assert len({case.name for case in made.values()}) > 200
+
+
+def test_a_mistake_of_its_own_ends_one_case_and_counts():
+    def mistaken():
+        yield []
+        raise OSError("no folder")
+
+    case = guarded(mistaken(), "image", 3)
+    assert next(case) == []
+    with pytest.raises(StopIteration) as ended:
+        case.send([])
+    assert ended.value.value.faults == (Fault("tracebacks", "OSError: no folder"),)
