@@ -47,6 +47,8 @@ def main(arguments: list[str] | None = None) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
         base = Copy.of(chosen.root, Path(place, "base"))
+        if chosen.tests:
+            base.check(chosen.tests)
         reaching = None if chosen.tests else Reaching(base, work, jobs=chosen.jobs)
         copies = [Copy.of(base.root, Path(place, str(number))) for number in range(min(chosen.jobs, len(asked)))]
         until = started + chosen.seconds if chosen.seconds else float("inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import resource
@@ -59,6 +60,12 @@ class Copy:
         seconds = round(time.monotonic() - started, 1)
         return {"outcome": outcome, "by": by, "tests": len(tests), "seconds": seconds}
 
+    def check(self, tests: list[str]) -> None:
+        """Stop where tests fail on the unchanged code: they would kill every mutant."""
+        outcome, by = self._run(tests, float("inf"))
+        if outcome != "survived":
+            raise SystemExit(f"these tests fail without any change: {by}")
+
     def _run(self, tests: list[str], limit: float) -> tuple[str, str]:
         options = ["-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", f"--basetemp={self.scratch}"]
         process = subprocess.Popen(
@@ -73,7 +80,7 @@ class Copy:
             preexec_fn=_little_memory,
         )
         try:
-            output, _ = process.communicate(timeout=limit)
+            output, _ = process.communicate(timeout=None if math.isinf(limit) else limit)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()

@@ -15,6 +15,7 @@ from coverage import CoverageData
 from mutants.changes import PACKAGE, Mutant
 from mutants.copies import Copy, environment
 
+HOUSE = "tests/test_house.py"
 COVERAGE, OUTCOMES = "coverage", "outcomes.json"
 # Tests of kernels, of the page in a browser, of the wheel, and of this: none of them is about the rooms.
 LEFT_OUT = ("tests/kernels", "tests/report/test_browser.py", "tests/test_packaging.py", "tests/test_mutants.py")
@@ -55,6 +56,8 @@ class Reaching:
             named = {path for path, text in self._texts.items() if word.search(text)}
             rooms = {path for path in self._in_file if path.startswith(f"tests/{_room(mutant)}/")}
             found = found.union(*(self._in_file[path] for path in named | rooms))
+        if not mutant.inside or mutant.line not in range(first, last + 1):  # rules about constants and signatures
+            found |= self._in_file[HOUSE]
         chosen, spent = list[str](), 0.0
         for test in sorted(found, key=lambda test: (_distance(test, mutant), self.seconds[test], test)):
             if chosen and spent + self.seconds[test] > budget:

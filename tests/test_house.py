@@ -115,3 +115,14 @@ def test_what_passes_between_stages_is_frozen():
                 if made.startswith("dataclass") and "frozen=True" not in made:
                     loose.add(f"{file}:{node.name}")
     assert loose == COUNTING
+
+
+def test_a_seed_that_is_not_given_is_0():
+    others = set()
+    for file, function in functions():
+        arguments = function.args
+        places = [*zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)]
+        for parameter, default in [*places, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
+            if parameter.arg == "seed" and default is not None and ast.unparse(default) not in ("0", "None"):
+                others.add(f"{file}:{function.name}")
+    assert not others

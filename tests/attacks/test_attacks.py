@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -336,6 +337,33 @@ def test_autoattack_works_with_two_classes(random):
     model, images = model.float(), images.float()
     found = AutoAttack(epsilon=0.2).perturb(model, images, labels)
     assert (model(found).argmax(1) == 1).all()
+
+
+@pytest.mark.parametrize(("classes", "targets"), [(2, 1), (3, 2), (4, 3), (10, 9), (12, 9)])
+def test_autoattack_is_asked_for_what_the_classes_allow(monkeypatch, classes, targets):
+    asked = []
+
+    class Library:
+        def __init__(self, model, **options):
+            self.apgd_targeted, self.fab = SimpleNamespace(), SimpleNamespace()
+            asked.append((self, options))
+
+        def run_standard_evaluation(self, images, labels, batch_size):
+            assert batch_size == len(images)
+            return images + 0.01, None
+
+    monkeypatch.setattr("nesbs.attacks.autoattack.autoattack_library", lambda: SimpleNamespace(AutoAttack=Library))
+    images, weight = torch.full((5, 1, 2, 2), 0.5), torch.ones(4, classes)
+    labels, random = torch.zeros(5, dtype=torch.long), torch.Generator().manual_seed(2**31 + 7)
+    found = AutoAttack(epsilon=0.2).perturb(lambda x: x.flatten(1) @ weight, images, labels, generator=random)
+    AutoAttack(version="rand").perturb(lambda x: x.flatten(1) @ weight, images, labels)
+    assert torch.equal(found, images + 0.01)
+    (library, options), (_, others) = asked
+    few = {"version": "custom", "attacks": ["apgd-ce", "fab-t", "square"]}
+    about = {"norm": "Linf", "device": "cpu"}
+    assert options == about | {"eps": 0.2, "seed": 7} | (few if classes <= 3 else {"version": "standard"})
+    assert others == about | {"eps": 0.01, "seed": 0} | (few if classes <= 3 else {"version": "rand"})
+    assert library.apgd_targeted.n_target_classes == library.fab.n_target_classes == targets
 
 
 def test_without_the_library_autoattack_says_what_to_do(monkeypatch):

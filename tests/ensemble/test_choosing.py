@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nesbs import metrics
+from nesbs import metrics, rng
 from nesbs.ensemble import Selection, choose, decide, ensemble_losses, forward_select, scorer, search
 from nesbs.ensemble.choosing import _losses_alone
 from nesbs.errors import NesbsError
@@ -192,6 +192,38 @@ def test_bayesian_optimisation_of_delta(supernet, mini):
     assert all(-2 <= delta <= 1 for delta in deltas)
     assert one.loss == min(loss for _, loss in one.trace)
     assert one.delta == min(one.trace, key=lambda pair: pair[1])[0]
+
+
+def test_bayesian_optimisation_is_asked_with_the_seeds_own_stream_and_counts_its_trials(supernet, mini, monkeypatch):
+    asked, streams, heard, losses = [], [], [], []
+    generator = rng.generator
+
+    def tune(loss, **options):
+        asked.append(options)
+        losses.extend([loss(0.25), loss(0.5)])
+        return [0.25, 0.5]
+
+    def listen(*names, **more):
+        streams.append(names)
+        return generator(*names, **more)
+
+    monkeypatch.setattr("nesbs.ensemble.choosing.tune_delta", tune)
+    monkeypatch.setattr("nesbs.ensemble.choosing.rng.generator", listen)
+    arguments = {"size": 2, "rounds": 1, "sampler": SvgdRd(steps=5), "tune": "bayesian", "trials": 2, "seed": 3}
+    choice = search(
+        supernet, Posterior(toy_edges()), mini.search_valid, on_progress=lambda *at: heard.append(at), **arguments
+    )
+    assert asked == [{"trials": 2, "low": -2.0, "high": 1.0, "seed": rng.derive(3, "tune") % 2**32}]
+    drawn = [names for names in streams if "search" in names]
+    assert drawn == [(3, "search", "svgd-rd", 1), (3, "search", "svgd-rd", 2)]
+    assert heard == [(1, 2), (2, 2)]
+    assert [loss for delta, loss in choice.trace if delta in (0.25, 0.5)] == pytest.approx(losses)
+
+
+def test_losses_that_are_not_numbers_are_counted():
+    drawn = [Proposal((one,), 1) for one in list(toy_edges())[:3]]
+    with pytest.raises(NesbsError, match="2 of 3 estimated losses are not numbers: was the supernet trained"):
+        choose(drawn, lambda _: torch.tensor([float("nan"), 1.0, float("inf")]))
 
 
 def test_bayesian_optimisation_needs_a_delta(supernet, mini):

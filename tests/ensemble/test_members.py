@@ -6,7 +6,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from nesbs import metrics
 from nesbs.ensemble import Ensemble, build_member, train_ensemble
-from nesbs.ensemble.members import MemberSettings
+from nesbs.ensemble.members import MemberSettings, member_training
 from nesbs.errors import NesbsError
 from nesbs.spaces import ChoiceCell, toy_edges, toy_pairs
 from nesbs.spaces.operations import Normalise
@@ -129,11 +129,34 @@ def test_only_long_trainings_on_a_gpu_are_compiled(noise):
         def __len__(self):
             return 1000
 
+    for epochs, expected in ((9_999, False), (10_000, True), (10_001, True)):  # of one step
+        assert MemberSettings(epochs=epochs, batch_size=1000).compiles(OnGpu()) is expected
     assert MemberSettings(epochs=100, batch_size=10).compiles(OnGpu())
     assert not MemberSettings(epochs=99, batch_size=10).compiles(OnGpu())
     assert MemberSettings(epochs=1, compile=True).compiles(OnGpu())
     assert not MemberSettings(epochs=10_000, batch_size=10, compile=False).compiles(OnGpu())
     assert not MemberSettings(epochs=100, batch_size=2, compile=True).compiles(noise.train)
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_members_training_is_given_what_the_settings_ask_for(noise, monkeypatch, on):
+    given = {}
+
+    def listen(member, split, objective, settings, **more):
+        given.update(member=member, objective=objective, **more)
+
+    monkeypatch.setattr("nesbs.ensemble.members.training", listen)
+    monkeypatch.setattr(MemberSettings, "compiles", lambda settings, split: on)
+    settings = MemberSettings(capture=on, drop_path=0.1 if on else 0.0, cells=1, channels=2)
+    member = build_member(toy_edges(), PAIR[0], noise.train, settings, seed=0, name=4)
+    member_training(member, noise.train, settings, seed=5, name=4)
+    assert (given["objective"].record is not None) is (given["objective"].noise is not None) is on
+    assert (given["seed"], given["purpose"]) == (5, ("member", 4))
+    cells = [module for module in member.modules() if isinstance(module, ChoiceCell)]
+    assert cells
+    assert all(cell.compiled is on for cell in cells)
+    weights = [weight for weight in member.parameters() if weight.ndim == 4 and weight.shape[1] > 1]
+    assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
 
 
 @pytest.mark.parametrize(("space", "where"), [(toy_edges(), "choice_cell"), (toy_pairs(), "pair_blocks")])

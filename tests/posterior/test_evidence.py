@@ -139,6 +139,7 @@ def test_the_reference_is_as_large_as_asked_for_and_the_seeds_own(mini):
     assert len(one.reference) == 12
     assert one.reference == same.reference != other.reference
     assert not one.untrained(one.reference).any()  # whose weight is 0
+    assert one._untrained is None  # no network was built
     assert reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(), seed=0) is None
 
 
@@ -177,6 +178,21 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
     assert found.mode() == best.mode()
     assert kept == [0 if best_first else 1]
     assert next(fits, None) is None  # both were made
+
+
+@pytest.mark.parametrize(("evidence", "kl"), [("auto", 0), (50.0, 1 / 50)])
+def test_fits_are_compared_on_twenty_batches(evidence, kl):
+    steps = []
+
+    class Known:
+        def of(self, architectures, step):
+            steps.append(step)
+            return torch.full((len(architectures),), float(step))
+
+    posterior = Posterior(toy_edges(), torch.tensor([[0.0, 1.0, 2.0]] * 3))
+    value = fit._objective(Known(), posterior, PosteriorSettings(evidence=evidence), 0)
+    assert steps == list(range(20))
+    assert value == pytest.approx(9.5 - kl * float(posterior.kl()))
 
 
 def test_a_first_start_has_the_stream_that_a_fit_without_starts_has(supernet, mini, monkeypatch):
