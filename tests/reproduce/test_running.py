@@ -94,7 +94,11 @@ def test_rows_are_the_runs_own_figures(out):
     folder, _ = out
     [place] = (folder / "smoke" / "runs").iterdir()
     harness = Harness(Run.open(place / "seed-0"))
-    methods = record(folder, "table5")["parts"]["CIFAR-10"]["methods"]
+    part = record(folder, "table5")["parts"]["CIFAR-10"]
+    data = json.loads(next(folder.rglob("seed-0/record.json")).read_text())["data"]
+    assert [part["train_images"], part["test_images"]] == [data["train_images"], data["test_images"]]
+    assert part["train_images"] != part["test_images"]
+    methods = part["methods"]
     scores = nesbs.evaluate(trained_ensemble("deep:darts-v2", harness), harness.run.data.test)
     found = methods["deep:darts-v2"][0]
     assert found["member_error"] == pytest.approx(scores.member_error)

@@ -52,13 +52,16 @@ def test_a_folder_whose_images_have_changed_is_noticed(tmp_path):
 
 
 def test_other_labels_in_the_same_number_are_noticed(tmp_path):
-    def written(labels):
+    def written(labels, test_labels=(0, 1) * 4):
         path = tmp_path / "data.npz"
         images = np.zeros((12, 8, 8), np.uint8)
-        np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=np.arange(12) % 2)
+        np.savez(path, x_train=images, y_train=labels, x_test=images[:8], y_test=np.array(test_labels))
         return load_dataset(path)
 
     first = about_data(written(np.arange(12) % 2), None, tmp_path)
+    assert (first.train_images, first.test_images, first.search_train, first.search_valid) == (12, 8, 8, 4)
+    with pytest.raises(NesbsError, match="have changed since the run began, though not in number"):
+        about_data(written(np.arange(12) % 2, (1, 0) * 4), first, tmp_path)
     assert about_data(written(np.arange(12) % 2), first, tmp_path) == first
     with pytest.raises(NesbsError, match="have changed since the run began, though not in number"):
         about_data(written((np.arange(12) + 1) % 2), first, tmp_path)
