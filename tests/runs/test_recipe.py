@@ -3,10 +3,14 @@
 import re
 
 import pytest
+import torch
 
+from nesbs.data import Dataset
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
+from nesbs.runs.checks import check_recipe
 from nesbs.runs.recipe import load_recipe, recipe_names, recipe_text
+from nesbs.spaces import toy_edges
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -123,3 +127,9 @@ def test_names_and_paths_are_taken_as_written():
 
 def test_every_setting_has_a_default():
     assert Recipe() == Recipe.of({})
+
+
+def test_too_few_images_for_a_search_are_refused_before_it_begins(noise):
+    few = Dataset("few", noise.train.subset(torch.arange(2)), noise.test)
+    with pytest.raises(NesbsError, match="few: 2 training images leave 2 for the supernet and 0 held out"):
+        check_recipe(Recipe(), few, toy_edges())
