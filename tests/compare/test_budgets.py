@@ -154,6 +154,7 @@ def test_the_table_says_what_the_budget_was_and_who_exceeded_it():
 def test_nonsense_is_refused(text, tmp_path, capsys):
     assert call("compare", "toy", "--methods", "urs", f"--budget={text}", "--out", tmp_path / "run", *SET) == 2
     assert (
-        f"--budget takes architectures, such as 50, or seconds, such as 90s; found '{text}'" in capsys.readouterr().err
+        f"--budget takes up to 100,000 architectures, such as 50, or seconds, such as 90s; found '{text}'"
+        in capsys.readouterr().err
     )
     assert not (tmp_path / "run").exists()

@@ -166,7 +166,7 @@ def test_nonsense_is_refused(run, tmp_path, capsys):
     with pytest.raises(NesbsError, match="only .* different ones were drawn: raise --candidates"):
         measure_quality(run, architectures=10, candidates=4)
     for wrong, message in (
-        ({"sizes": (0, 3)}, "sizes are 1 or more"),
+        ({"sizes": (0, 3)}, "sizes: input should be greater than or equal to 1, found 0"),
         ({"architectures": 4, "sizes": (7,)}, "ensembles of 4 architectures can have up to 2 members"),
         ({"column": "acc"}, "column goes with table"),
         ({"table": "x.csv", "column": "acc", "epochs": 3}, "epochs have no effect with table"),
