@@ -242,16 +242,16 @@ def test_without_optuna_the_extra_is_named(supernet, mini, monkeypatch):
 def test_attraction_without_an_ensemble_is_passed_over(supernet, mini):
     # With strong attraction all particles become one architecture; other values of a grid still give a choice.
     logits = 3 * torch.randn(3, 3, generator=torch.Generator().manual_seed(1))
-    arguments = {"size": 2, "rounds": 1, "tune": "bayesian", "trials": 4, "sampler": SvgdRd(steps=200, bandwidth=4.0)}
+    arguments = {"size": 2, "rounds": 1, "tune": "bayesian", "trials": 2, "sampler": SvgdRd(steps=60, bandwidth=4.0)}
     posterior = Posterior(toy_edges(), logits)
-    grid = SvgdRd(delta=(-2.0, 1.0), steps=200, bandwidth=4.0)
+    grid = SvgdRd(delta=(-2.0, 1.0), steps=60, bandwidth=4.0)
     choice = search(supernet, posterior, mini.search_valid, size=2, rounds=2, sampler=grid)
     assert choice.delta == 1.0
     assert choice.passed_over == (-2.0,)
     assert choice.trace[-1] == (-2.0, None)
     assert Selection.from_json(choice.to_json(), toy_edges()) == choice
     with pytest.raises(NesbsError, match="no ensemble without duplicates in 100 redraws"):
-        search(supernet, posterior, mini.search_valid, size=2, sampler=SvgdRd(delta=-2.0, steps=200, bandwidth=4.0))
+        search(supernet, posterior, mini.search_valid, size=2, sampler=SvgdRd(delta=-2.0, steps=60, bandwidth=4.0))
     with pytest.raises(NesbsError, match="no δ that was tried gave an ensemble without duplicates"):
         search(supernet, posterior, mini.search_valid, delta_range=(-2, -1.5), **arguments)
 

@@ -230,7 +230,7 @@ def test_settings_without_effect_on_results_may_change_when_a_run_goes_on(whole)
 
 def test_threads_are_restored_when_a_run_goes_on(tmp_path):
     recipe = load_recipe("toy", TINY, seed=0)
-    assert recipe.threads is None
+    recipe = recipe.model_copy(update={"threads": None})
     Run.create(tmp_path / "run", recipe.model_copy(update={"threads": 2}))
     torch.set_num_threads(1)
     Run.create(tmp_path / "run", recipe)
