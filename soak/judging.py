@@ -18,6 +18,7 @@ from soak.children import Ended
 COLUMNS = ("different", "lost", "tracebacks", "hangs", "unclear", "accepted")
 LINES = 2  # that a message may have
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")  # what may steer a terminal
+COSTS = "costs.json"  # the seconds of each network of a pool, under its name
 DRAWN = {".html", ".svg", ".png", ".pdf", ".md", ".tex", ".csv"}  # from records, seconds included
 CHANGING = re.compile(r"seconds|hours|peak_memory|^(started|nesbs|commit|clean)$")  # of records: the machine's mood
 FINISHED = re.compile(
@@ -141,7 +142,8 @@ def _contents(folder: Path) -> dict[str, Any]:
         found[name] = None if suffix in DRAWN else digest
         if suffix == ".json" and not FINISHED.search(name):
             with contextlib.suppress(ValueError):  # one that is broken is compared by its digest
-                found[name] = lasting(json.loads((folder / name).read_text()))
+                value = json.loads((folder / name).read_text())
+                found[name] = sorted(value) if Path(name).name == COSTS else lasting(value)
     return found
 
 

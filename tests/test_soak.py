@@ -197,6 +197,7 @@ def test_one_changed_byte_is_different_and_seconds_are_not(tmp_path):
     for name, value in (("one", 1.0), ("two", 2.0)):
         (tmp_path / name / "members").mkdir(parents=True)
         (tmp_path / name / "members" / "0.safetensors").write_bytes(b"weights")
+        (tmp_path / name / "costs.json").write_text(json.dumps({"a network": value}))
         (tmp_path / name / "metrics.json").write_text(json.dumps({"error": 0.25, "seconds": value, "started": value}))
     one, two = tmp_path / "one", tmp_path / "two"
     assert different(one, two) == []
