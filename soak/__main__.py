@@ -6,6 +6,8 @@ import argparse
 import datetime
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -184,4 +186,5 @@ def main(arguments: list[str] | None = None, call: Callable[[list[str]], None] =
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # children are ended on the way out
     raise SystemExit(min(main(), 1))
