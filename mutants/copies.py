@@ -17,6 +17,8 @@ from pathlib import Path
 from mutants.changes import Mutant
 
 NOT_COPIED = {".git", ".venv", ".device", "build", "dist", "runs", "site"}
+# Plugins that other machines may have: an order of their own, warnings of their own.
+PLAIN = ("-p", "no:randomly", "-p", "no:benchmark")
 TOOL = Path(__file__).parents[1]  # where the plugin for pytest is
 MEMORY = 8 * 2**30  # bytes a mutant may take: some of them ask for more than any machine has
 START, SLOWER = 60.0, 3.0  # a mutant may take this many seconds, and so many times what its tests took
@@ -67,7 +69,7 @@ class Copy:
             raise SystemExit(f"these tests fail without any change: {by}")
 
     def _run(self, tests: list[str], limit: float) -> tuple[str, str]:
-        options = ["-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", f"--basetemp={self.scratch}"]
+        options = ["-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", *PLAIN, f"--basetemp={self.scratch}"]
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=self.root,

@@ -13,7 +13,7 @@ from pathlib import Path
 from coverage import CoverageData
 
 from mutants.changes import PACKAGE, Mutant
-from mutants.copies import Copy, environment
+from mutants.copies import PLAIN, Copy, environment
 
 HOUSE = "tests/test_house.py"
 COVERAGE, OUTCOMES = "coverage", "outcomes.json"
@@ -95,8 +95,9 @@ def _measure(copy: Copy, folder: Path, jobs: int) -> None:
     """Run the default tests in a copy. Those that fail or are skipped are left out: only what passes can kill."""
     print(f"measuring which tests reach which line, {jobs} at a time …", flush=True)
     outcomes, data = copy.root / OUTCOMES, copy.root / ".coverage"
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "mutants.outcomes", "-n", str(jobs)]
-    command += ["--dist", "worksteal", "--cov", "--cov-context=test", "--cov-report=", f"--basetemp={copy.scratch}"]
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "mutants.outcomes", *PLAIN]
+    command += ["-n", str(jobs), "--dist", "worksteal"]
+    command += ["--cov", "--cov-context=test", "--cov-report=", f"--basetemp={copy.scratch}"]
     command += [f"--ignore={path}" for path in LEFT_OUT]
     variables = environment(copy.root) | {"MUTANTS_OUTCOMES": str(outcomes)}
     variables.pop("PYTHONDONTWRITEBYTECODE")  # the copies of this copy start faster

@@ -63,6 +63,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         files.write_text(tmp_path / "taken", "x")
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(NesbsError, match="pipe: it is not a file"):
+        files.write_text(pipe, "text")
+    assert pipe.is_fifo()
+
+
 def test_the_same_tensors_and_words_are_the_same_bytes(tmp_path):
     # Several keys of a safetensors header come in any order: twenty writes would not agree by luck.
     words = {name: name * 3 for name in "abcdefgh"}

@@ -28,6 +28,8 @@ WRITER = re.compile(rf"\.(\d+)-(\w*)\.\w+{re.escape(PART)}$")  # the process in 
 def _replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well."""
     try:
+        if path.exists() and not path.is_file():  # as root, a device would be replaced
+            raise NesbsError(f"cannot write {path}: it is not a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         writer = f"{os.getpid()}-{process_start(os.getpid())}"  # so that nobody sweeps it up meanwhile
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.{writer}.", suffix=PART, dir=path.parent)
