@@ -30,6 +30,7 @@ def test_benchmarks_run_and_write_ratios(tmp_path, capsys):
     assert all(row["ratio"] > 0 and row["repeats"] >= 1 for row in written["results"])
 
 
+@pytest.mark.slow
 def test_levers_are_judged_by_a_table(tmp_path, capsys):
     rows = (Path(__file__).parent / "nasbench201_sample.csv").read_text().splitlines()
     (tmp_path / "table.csv").write_text("\n".join(rows[:10]))
@@ -61,6 +62,7 @@ def test_levers_are_judged_by_a_table(tmp_path, capsys):
         assert row["estimates"]["loss"] != row["estimates"]["loss, batches of 30"]
 
 
+@pytest.mark.slow
 def test_leave_one_out_is_unbiased_and_straight_through_is_not(tmp_path):
     estimators.main(["--draws", "60", "--epochs", "1", "--images", "120", "--json", str(tmp_path / "out.json")])
     rows = files.read_json(tmp_path / "out.json")["results"]["at the uniform posterior"]
@@ -83,6 +85,7 @@ def test_a_whole_search_is_timed_stage_by_stage(tmp_path, capsys):
     assert row["monte-carlo"]["sampler"] == "monte-carlo"
 
 
+@pytest.mark.slow
 def test_posteriors_fitted_after_and_during_training_are_compared(tmp_path):
     arguments = ["--data", "fashion-mini", "--limit", "300", "--toy", "--epochs", "1", "--column", "valid_acc_cifar10"]
     table = Path(__file__).parent / "nasbench201_sample.csv"

@@ -16,7 +16,7 @@ SOURCES = [(0, 1), (0, 2), (1, 3), (3, 4)]  # every state is read, some by two n
 
 CELLS = [(op, partial, reduces) for op in PAIR_CODES for partial in (1, 2) for reduces in (False, True)]
 QUICK = [  # the others take long in the interpreter
-    *((op, 2, False) for op in PAIR_CODES if "5x5" not in op),
+    *((op, 2, False) for op in ("skip_connect", "avg_pool_3x3", "sep_conv_3x3")),
     *((op, 2, True) for op in ("skip_connect", "max_pool_3x3", "dil_conv_3x3")),
     ("dil_conv_3x3", 1, False),
 ]

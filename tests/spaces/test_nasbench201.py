@@ -26,7 +26,7 @@ def check_sizes(rows):
 
 
 def test_sizes_equal_the_benchmarks():
-    check_sizes(ROWS[::40])
+    check_sizes(ROWS[::200])
 
 
 @pytest.mark.slow

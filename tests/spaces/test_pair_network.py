@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from nesbs.errors import NesbsError
 from nesbs.spaces import darts, multiply_adds, nasbench201, parameters, toy_pairs, widest, zoo
@@ -59,6 +60,14 @@ def test_the_widest_network_under_a_limit_of_multiply_adds():
     assert multiply_adds(network(chosen), image) < limit <= multiply_adds(network(chosen + 2), image)
     with pytest.raises(NesbsError, match=r"members.multiply_adds=1000 is too few: 2 channels need \d+"):
         widest(network, image, 1000)
+
+
+def test_multiply_adds_are_those_of_torchs_own_counter():
+    member = darts().network(zoo["darts-v2"], channels=4, cells=3, auxiliary=True).train()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        member.eval()(torch.zeros(1, 3, 16, 16))
+    assert multiply_adds(member.train(), (3, 16, 16)) == counter.get_total_flops() / 2
+    assert member.training
 
 
 def test_multiply_adds_equal_a_hand_count():

@@ -1,12 +1,10 @@
 """How big a network is: parameters, multiply-adds, and the widest one within a budget."""
 
-import copy
 import math
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from nesbs.errors import NesbsError
 from nesbs.spaces.space import Member
@@ -30,11 +28,22 @@ def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
     >>> multiply_adds(member, (3, 32, 32))
     7783040
     """
-    there = next(member.parameters()).device.type == "meta"
-    shapes = (member if there else copy.deepcopy(member).to("meta")).eval()
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        shapes(torch.empty(1, *image, device="meta"))
-    return int(counter.get_total_flops()) // 2
+    total, training = 0, member.training
+
+    def count(layer: nn.Module, _: object, outputs: torch.Tensor) -> None:
+        nonlocal total
+        total += outputs.numel() * layer.get_parameter("weight")[0].numel()
+
+    layers = [layer for layer in member.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+    hooks = [layer.register_forward_hook(count) for layer in layers]
+    try:
+        with torch.no_grad():
+            member.eval()(torch.zeros(1, *image, device=next(member.parameters()).device))
+    finally:
+        member.train(training)
+        for hook in hooks:
+            hook.remove()
+    return total
 
 
 def sizes_of(members: Iterable[Member], image: tuple[int, int, int]) -> dict[str, list[int]]:
