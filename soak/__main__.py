@@ -145,6 +145,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 def record(chosen: argparse.Namespace, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """What was tried, where, by which code, and what was found."""
+    in_order = sorted(verdicts, key=lambda each: (KINDS.index(each.kind), each.number))  # not as they ended
     killed = Counter((each.name, each.notes["stage"]) for each in verdicts if "stage" in each.notes)
     return {
         **provenance(),
@@ -155,7 +156,7 @@ def record(chosen: argparse.Namespace, verdicts: Sequence[Verdict]) -> dict[str,
         "rows": rows(verdicts),
         "kills": [{"command": name, "stage": stage, "kills": count} for (name, stage), count in sorted(killed.items())],
         "skipped": sorted({each.name for each in verdicts if each.notes.get("skipped")}),
-        "failures": [each.to_json(chosen.seed) for each in verdicts if each.faults],
+        "failures": [each.to_json(chosen.seed) for each in in_order if each.faults],
     }
 
 
