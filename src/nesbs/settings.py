@@ -63,7 +63,7 @@ class _Answering(ModelMetaclass):
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise NesbsError("; ".join(_complaints(self, error))) from None  # type: ignore[arg-type]
+            raise _answer(self, error) from None  # type: ignore[arg-type]
 
 
 class Settings(BaseModel, metaclass=_Answering):
@@ -90,9 +90,7 @@ class Settings(BaseModel, metaclass=_Answering):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            complaints = _complaints(cls, error)
-            more = [f"and {len(complaints) - 10} more"] if len(complaints) > 10 else []
-            raise NesbsError("; ".join([*complaints[:10], *more])) from None
+            raise _answer(cls, error) from None
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
@@ -135,6 +133,13 @@ def keys(model: type[BaseModel], prefix: str = "") -> list[str]:
 def _kinds(annotation: Any) -> list[Any]:
     """An annotation and the types it is made of: of `tuple[int, ...] | None` also int and None."""
     return [annotation, *(kind for part in get_args(annotation) for kind in _kinds(part))]
+
+
+def _answer(model: type[BaseModel], error: ValidationError) -> NesbsError:
+    """One error with the first ten complaints."""
+    complaints = _complaints(model, error)
+    more = [f"and {len(complaints) - 10} more"] if len(complaints) > 10 else []
+    return NesbsError("; ".join([*complaints[:10], *more]))
 
 
 def _complaints(model: type[BaseModel], error: ValidationError) -> list[str]:

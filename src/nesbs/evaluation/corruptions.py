@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Generator, Tensor
 
-from nesbs.data.split import LUMINANCE
+from nesbs.data.conversion import LUMINANCE
 from nesbs.errors import NesbsError, did_you_mean, named
 
 SEVERITIES = (1, 2, 3, 4, 5)

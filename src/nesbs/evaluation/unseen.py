@@ -6,7 +6,7 @@ from torch import Tensor
 
 from nesbs import metrics
 from nesbs.data import Split
-from nesbs.data.split import converted
+from nesbs.data.conversion import converted
 
 
 def brought_to(split: Split, like: Split) -> Split:
