@@ -115,6 +115,9 @@ def _try_all(
         copy = free.get()
         try:
             return {**asdict(mutant), **copy.attempt(mutant, tests, limit), **about}
+        except Exception as error:  # one mutant must not end all others: it is tried again by --again lost
+            failed = {"outcome": "lost", "by": f"{type(error).__name__}: {error}", "tests": len(tests), "seconds": 0.0}
+            return {**asdict(mutant), **failed, **about}
         finally:
             free.put(copy)
 

@@ -70,8 +70,10 @@ class Copy:
 
     def _run(self, tests: list[str], limit: float) -> tuple[str, str]:
         options = ["-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", *PLAIN, f"--basetemp={self.scratch}"]
+        names = self.root.with_name(f"{self.root.name}-tests.txt")
+        names.write_text("\n".join(tests))  # in a file: a command takes no more than some hundred thousand letters
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, *tests],
+            [sys.executable, "-m", "pytest", *options, f"@{names}"],
             cwd=self.root,
             env=environment(self.root),
             stdout=subprocess.PIPE,
