@@ -14,7 +14,7 @@ from test_imports import ORDER
 import nesbs
 from nesbs.cli.entry_point import COMMANDS
 from nesbs.data import DataSettings
-from nesbs.ensemble import MemberSettings, SearchSettings
+from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
 from nesbs.posterior import PosteriorSettings
 from nesbs.supernet import SupernetSettings
 
@@ -22,13 +22,13 @@ ROOT = Path(nesbs.__file__).parent
 FILES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 LINES, PARAMETERS = 60, 8
 
-# Public functions that list a section of the recipe as their keywords: those count neither as lines nor as parameters.
+# Public functions that list sections of the recipe as their keywords: those count neither as lines nor as parameters.
 LISTS_SETTINGS = {
-    "load_dataset": DataSettings,
-    "train_supernet": SupernetSettings,
-    "fit_posterior": PosteriorSettings,
-    "search": SearchSettings,
-    "train_ensemble": MemberSettings,
+    "load_dataset": [DataSettings],
+    "train_supernet": [SupernetSettings],
+    "fit_posterior": [PosteriorSettings],
+    "search": [SearchSettings, EnsembleSettings],
+    "train_ensemble": [MemberSettings],
 }
 # One thing, whose module has the same name in every room: how it is made, what is recorded of it, how it is shown.
 SAME_THING = {
@@ -83,7 +83,8 @@ def test_functions_are_short_and_take_few_parameters():
         names = [name for name in parameters(function) if name not in ("self", "cls")]
         first = function.lineno
         if function.name in LISTS_SETTINGS and function.name in nesbs.__all__:
-            names = [name for name in names if name not in LISTS_SETTINGS[function.name].model_fields]
+            listed = {name for section in LISTS_SETTINGS[function.name] for name in section.model_fields}
+            names = [name for name in names if name not in listed]
             first = function.body[0].lineno
         if function.end_lineno - first + 1 > LINES or len(names) > PARAMETERS:
             long.add(f"{file}:{function.name}")

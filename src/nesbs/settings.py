@@ -45,6 +45,7 @@ MAX_CHANNELS = 16_384
 MAX_PIXELS = 2_048  # a side of an image
 MAX_WEIGHT = 1e6  # learning rates, penalties, weights of a term
 MAX_DELTA = 1e6
+MAX_SECONDS = 1e9
 MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-6, 1e6
 MAX_VALUES = 1_000  # in a list
 NO_TEXT = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")  # control characters, halves of one

@@ -48,6 +48,8 @@ class CurveGrid:
         >>> [point.name for point in grid.points(load_recipe("toy"))]
         ['nesbs 3 6 0.1 None', 'nesbs 3 6 1.0 None', 'urs 3 6 None None']
         """
+        if recipe.search.judge == "trained":
+            raise NesbsError("curves judge with the supernet's weights: set search.judge to another one than trained")
         sizes = self.sizes or [recipe.ensemble.size]
         temperatures = self.temperatures or [recipe.posterior.temperature]
         for option, values, low, high in (

@@ -17,7 +17,7 @@ from torch import Tensor
 from nesbs import metrics, rng
 from nesbs.compare.budgets import affordable, estimating, measured_once
 from nesbs.compare.pool import Pool
-from nesbs.ensemble import Ensemble, Predictor, Score, scorer
+from nesbs.ensemble import Ensemble, Judge, JudgeNoise, Predictor, Score, make_judge, noise_under, resamples, scorer
 from nesbs.records.curves import PointOutcome
 from nesbs.rivals import uniform_draws, uniform_pool
 from nesbs.runs.resumable_run import Run
@@ -139,7 +139,8 @@ class CurveHarness:
         self.largest = largest
         supernet, size = run.supernet(), run.recipe.search.batch_size
         self.posterior = run.posterior()
-        self.score = scorer(Estimator(supernet, run.data.search_valid, batch_size=size), run.recipe.ensemble.combine)
+        self.valid = Estimator(supernet, run.data.search_valid, batch_size=size)
+        self.score = scorer(self.valid, run.recipe.ensemble.combine)
         self.test = Estimator(supernet, run.data.test, batch_size=size)
         self._draw_anew(run.recipe.seed)
 
@@ -154,6 +155,16 @@ class CurveHarness:
         self.drawn: dict[Point, list[Proposal]] = {}
         random, space = rng.generator(seed, "rivals", "pool"), self.run.space
         self.pool = uniform_pool(space, min(self.largest, len(space)), generator=random)
+
+    def judge(self, point: Point) -> tuple[Judge, JudgeNoise[Architecture] | None]:
+        """What judges ensembles that are drawn from the posterior, and its noise where the recipe asks for it."""
+        settings, posterior = self.run.recipe.search, self.posterior.tempered(point.temperature or 1.0)
+        ranks = self.run.ranks() if settings.judge == "evidence" else None
+        judge = make_judge(settings, self.score, self.valid, posterior, ranks, size=point.size, seed=self.seed)
+        if not settings.noise:
+            return judge, None
+        weights = resamples(len(self.valid.split), settings.noise, seed=self.seed).to(self.valid.split.device)
+        return judge, noise_under(weights, judge, posterior)
 
     def measure(self, architectures: Sequence[Architecture]) -> PointOutcome:
         """Error and NLL of an ensemble on the test images with the supernet's weights."""

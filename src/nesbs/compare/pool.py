@@ -15,8 +15,8 @@ from torch import Tensor
 
 from nesbs import files
 from nesbs.data import Split
-from nesbs.ensemble import Ensemble, groups
-from nesbs.runs.members import by_content, trained_members
+from nesbs.ensemble import Ensemble, by_content, groups
+from nesbs.runs.members import trained_members
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, Stage
 from nesbs.spaces import Architecture, Member

@@ -39,9 +39,10 @@ class PosteriorSearch(Method):
         """Draw and judge ensembles; a budget in seconds says how many rounds."""
         run, recipe = harness.run, harness.run.recipe
         supernet, posterior = self.trained(harness)
-        sampler, rounds = self.sampler(recipe), self.rounds(recipe)
+        sampler = self.sampler(recipe)
+        settings = recipe.search.model_copy(update={"tune": "grid", "rounds": self.rounds(recipe)})
 
-        def chosen(rounds: int, on_progress: Callable[[int, int], None] | None = None) -> Selection:
+        def chosen(rounds: int) -> Selection:
             return search(
                 supernet,
                 posterior,
@@ -50,19 +51,23 @@ class PosteriorSearch(Method):
                 sampler=sampler,
                 combine=recipe.ensemble.combine,
                 seed=recipe.seed,
-                on_progress=on_progress,
-                **{**recipe.search.model_dump(), "tune": "grid", "rounds": rounds},
+                **{**settings.model_dump(), "rounds": rounds, "judge": "likelihood"},
             )
 
         def fitting(left: float) -> int:
             chosen(1)  # what the first search of a process prepares is not the price of the others
-            return times_within(left, chosen, rounds, most=max(1, MOST // deltas_of(sampler)))
+            return times_within(left, chosen, settings.rounds, most=max(1, MOST // deltas_of(sampler)))
 
         if (seconds := harness.settings.seconds) is not None:
             left = seconds - harness.seconds(*self.stages)
-            rounds = measured_once(run, f"{self.name} rounds", lambda: fitting(left))
+            if settings.judge == "trained":  # what is left goes into training candidates
+                own = settings.judge_seconds or left
+                settings = settings.model_copy(update={"judge_seconds": max(min(left, own), 1e-3)})
+            else:
+                rounds = measured_once(run, f"{self.name} rounds", lambda: fitting(left))
+                settings = settings.model_copy(update={"rounds": rounds})
         with run.stage(f"rival {self.name}", 1) as stage:
-            return chosen(rounds, stage.share)
+            return run.search(supernet, posterior, sampler, settings, stage, folder=f"judge-{self.name}")
 
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
         """Decide among the first rounds of the largest budget's, as many as the point's budget holds.
@@ -86,7 +91,10 @@ class PosteriorSearch(Method):
         if draw not in harness.drawn:
             harness.drawn[draw] = _proposals(harness, point, sampler, rounds_in(harness.largest))
         proposals = [proposal for proposal in harness.drawn[draw] if proposal.round <= rounds]
-        return decide(proposals, harness.score, recipe.search.method)[0] if proposals else None
+        if not proposals:
+            return None
+        judge, noise = harness.judge(point)
+        return decide(proposals, judge, recipe.search.method, noise)[0]
 
 
 class RunSearch(PosteriorSearch):

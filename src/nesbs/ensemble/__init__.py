@@ -1,7 +1,17 @@
 """Choosing (Algorithm 1), the Ensemble module, training its members from scratch."""
 
 from nesbs.ensemble.choosing import choose, decide, forward_select, search
-from nesbs.ensemble.members import Ensemble, build_member, design_member, groups, member_training, train_ensemble
-from nesbs.ensemble.scoring import Predictor, Score, ensemble_losses, scorer
+from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
+from nesbs.ensemble.members import (
+    Ensemble,
+    build_member,
+    by_content,
+    design_member,
+    groups,
+    member_training,
+    train_ensemble,
+)
+from nesbs.ensemble.scoring import Judge, Predictor, Score, ensemble_losses, scorer
 from nesbs.ensemble.selection import Selection
 from nesbs.ensemble.settings import EnsembleSettings, MemberSettings, SearchSettings
+from nesbs.ensemble.trained_judge import ShortTraining, TrainedJudge, promising

@@ -1,23 +1,28 @@
 """Algorithm 1: propose ensembles, estimate each one's validation loss, keep the best.
 
 Choosing takes proposals and a score, not the stages that made them: every rival is another proposal. Forward selection
-(`forward_select`, `search.method`) is ours, not the paper's.
+(`forward_select`, `search.method`), other judges (`search.judge`) and `search.noise` are ours, not the paper's.
 """
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
+
+from torch import Tensor
 
 from nesbs import rng
 from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
-from nesbs.ensemble.scoring import Score, scorer
+from nesbs.ensemble.judges import JudgeNoise, RankJudge, Scores, make_judge, noise_under, resamples
+from nesbs.ensemble.scoring import Judge, Score, scorer
 from nesbs.ensemble.selection import Selection
-from nesbs.ensemble.settings import EnsembleSettings, Method, SearchSettings
+from nesbs.ensemble.settings import EnsembleSettings, JudgeName, Method, SearchSettings
+from nesbs.ensemble.trained_judge import ShortTraining, TrainedJudge, promising
 from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
-from nesbs.posterior import Posterior
+from nesbs.posterior import Posterior, ReferenceRanks
 from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture
@@ -25,14 +30,28 @@ from nesbs.supernet import Estimator, Supernet
 
 PROGRESS_EVERY = 8  # candidates between two progress updates
 OnProgress = Callable[[int, int], None]  # how many are done, how many there are
+DIGITS = 6  # of rank shares in a file: their last digits depend on the device
+T = TypeVar("T")
 DEFAULT = SearchSettings()
 ENSEMBLE = EnsembleSettings()
 
 
-def choose(proposals: Sequence[Proposal], score: Score) -> tuple[int, list[float]]:
-    """Find the position of the proposal with the lowest loss (the first of equals), and all losses (line 8)."""
-    losses = score([proposal.architectures for proposal in proposals]).tolist()
-    return _lowest(losses), losses
+def choose(
+    proposals: Sequence[Proposal], score: Score, noise: JudgeNoise[Architecture] | None = None
+) -> tuple[int, list[float]]:
+    """Find the position of the proposal with the lowest loss (the first of equals), and all losses (line 8).
+
+    With `noise` the most probable of those that are not told apart from it.
+    """
+    return _best_of([proposal.architectures for proposal in proposals], score, noise)
+
+
+def _best_of(
+    ensembles: Sequence[Sequence[T]], score: Scores[T], noise: JudgeNoise[T] | None
+) -> tuple[int, list[float]]:
+    losses = score(ensembles).tolist()
+    best = _lowest(losses)
+    return best if noise is None else noise.prefer(ensembles, losses, best), losses
 
 
 def _lowest(losses: Sequence[float]) -> int:
@@ -43,41 +62,52 @@ def _lowest(losses: Sequence[float]) -> int:
     return min(range(len(losses)), key=losses.__getitem__)
 
 
-def forward_select(candidates: Sequence[Architecture], size: int, score: Score) -> tuple[list[Architecture], float]:
+def forward_select(
+    candidates: Sequence[T],
+    size: int,
+    score: Scores[T],
+    noise: JudgeNoise[T] | None = None,
+    *,
+    more: Callable[[T], Sequence[T]] | None = None,
+) -> tuple[list[T], float]:
     """Start with the best candidate, keep adding the one not yet chosen that lowers the ensemble's loss most.
 
-    Stops at `size`, without replacement and without an early stop. Ours, not the paper's.
+    Stops at `size`, without replacement and without an early stop. With `noise` the most probable of the additions that
+    are not told apart from the best. `more` is told what was chosen and returns further candidates. Ours, not the
+    paper's.
     """
     left = list(dict.fromkeys(candidates))
-    if size > len(left):
+    if size > len(left) and more is None:
         raise NesbsError(f"forward selection of {size} needs as many different candidates, found {len(left)}")
-    chosen: list[Architecture] = []
+    chosen: list[T] = []
     loss = float("inf")
     for _ in range(size):
-        losses = score([[*chosen, candidate] for candidate in left]).tolist()
-        best = _lowest(losses)
+        best, losses = _best_of([[*chosen, candidate] for candidate in left], score, noise)
         chosen.append(left.pop(best))
         loss = losses[best]
+        if more is not None and len(chosen) < size:
+            left += more(chosen[-1])
     return chosen, loss
 
 
 def decide(
-    proposals: Sequence[Proposal], score: Score, method: Method
+    proposals: Sequence[Proposal], score: Score, method: Method, noise: JudgeNoise[Architecture] | None = None
 ) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
     """Choose from proposals: the members, their loss, their proposal, and the losses of all proposals.
 
     The best proposal (line 8); with `forward` (ours, not the paper's) a greedy choice from all their candidates where
-    that is better, which is no proposal.
+    that is better, which is no proposal. With `noise` (ours too) better means: beyond it.
     """
-    best, losses = choose(proposals, score)
+    best, losses = choose(proposals, score, noise)
     candidates = _candidates(proposals)
-    size = len(proposals[best].architectures)
+    drawn = proposals[best].architectures
+    size = len(drawn)
     if method == "forward" and len(candidates) >= size:
         # Greedy is usually better than the best round, not always: keep the better of the two.
-        greedy, greedy_loss = forward_select(candidates, size, score)
-        if greedy_loss < losses[best]:
+        greedy, greedy_loss = forward_select(candidates, size, score, noise)
+        if greedy_loss < losses[best] and (noise is None or noise.is_better(greedy, drawn)):
             return tuple(greedy), greedy_loss, None, losses
-    return proposals[best].architectures, losses[best], proposals[best], losses
+    return drawn, losses[best], proposals[best], losses
 
 
 def _candidates(proposals: Sequence[Proposal]) -> list[Architecture]:
@@ -173,6 +203,8 @@ def search(
     sampler: Sampler | None = None,
     combine: Combine = ENSEMBLE.combine,
     seed: int = 0,
+    ranks: ReferenceRanks | None = None,
+    training: ShortTraining | None = None,
     on_progress: OnProgress | None = None,
     rounds: int = DEFAULT.rounds,
     method: Method = DEFAULT.method,
@@ -181,13 +213,22 @@ def search(
     tune: Literal["grid", "bayesian"] = DEFAULT.tune,
     trials: int = DEFAULT.trials,
     delta_range: tuple[float, float] = DEFAULT.delta_range,
+    judge: JudgeName = DEFAULT.judge,
+    gain: float = DEFAULT.gain,
+    noise: int = DEFAULT.noise,
+    judge_candidates: int = DEFAULT.judge_candidates,
+    judge_pool: Literal["drawn", "likeliest"] = DEFAULT.judge_pool,
+    judge_epochs: int = DEFAULT.judge_epochs,
+    judge_seconds: float | None = DEFAULT.judge_seconds,
 ) -> Selection:
     """Choose an ensemble of `size` architectures (Algorithm 1, lines 4 to 8).
 
     `sampler` is `SvgdRd(delta=…)`, `MonteCarlo()` or `Uniform()`; by default `SvgdRd()`, which tries a grid of δ.
     Members' predictions are averaged after the softmax, or with `combine="logits"` before it. The other settings are
     those of the recipe's section `search` (`SearchSettings`); `tune="bayesian"` optimises δ instead of taking the
-    sampler's. `on_progress` is told how many candidates are estimated, of how many (when δ is tuned: values of δ).
+    sampler's. `judge="evidence"` asks for the `ranks` that the posterior was fitted to, `judge="trained"` for a
+    `training` of candidates. `on_progress` is told how many candidates are estimated, of how many (when δ is tuned:
+    values of δ).
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -202,9 +243,12 @@ def search(
     settings = SearchSettings.from_arguments(locals())
     sampler = SvgdRd() if sampler is None else sampler
     _check(supernet, posterior, split, sampler, size, combine)
+    _check_judge(settings, training, size)
     if isinstance(sampler, SvgdRd):
         sampler = replace(sampler, device=str(split.device))
-    score = scorer(Estimator(supernet, split, batch_size=settings.batch_size), combine)
+    estimator = Estimator(supernet, split, batch_size=settings.batch_size)
+    score = scorer(estimator, combine)
+    used = make_judge(settings, score, estimator, posterior, ranks, size=size, seed=seed)
 
     def propose(drawing: Sampler, *trial: int) -> list[Proposal]:
         random = rng.generator(seed, "search", drawing.name, *trial)
@@ -212,18 +256,82 @@ def search(
         return drawing.propose(posterior, size=size, rounds=rounds, duplicates=policy, generator=random)
 
     if settings.tune == "bayesian":
-        proposals, deltas = _tuned(sampler, propose, score, settings, seed, on_progress)
+        proposals, deltas = _tuned(sampler, propose, used, settings, seed, on_progress)
         on_progress = None  # it has counted values of δ
     else:
         proposals, deltas = propose(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
     candidates = _candidates(proposals)
-    alone = _losses_alone(candidates, score, on_progress)
-    members, loss, proposal, losses = decide(proposals, score, settings.method)
-    round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)
-    judged, estimated = tuple(zip(proposals, losses, strict=True)), tuple(zip(candidates, alone, strict=True))
+    pool = used.pool if isinstance(used, RankJudge) else ()
+    alone = _losses_alone([*candidates, *pool], score, on_progress)[: len(candidates)]
     proposed = {proposal.delta for proposal in proposals}
     passed_over = tuple(delta for delta in deltas if delta not in proposed)
-    return Selection(members, loss, round_, delta, sampler.name, judged, estimated, passed_over)
+    estimated = tuple(zip(candidates, alone, strict=True))
+    losses = score([proposal.architectures for proposal in proposals]).tolist()
+    judged = tuple(zip(proposals, losses, strict=True))
+    drawn = Selection((), None, None, None, sampler.name, judged, estimated, passed_over)
+    weights = resamples(len(split), settings.noise, seed=seed).to(split.device) if settings.noise else None
+    if settings.judge == "trained" and training is not None:
+        networks = TrainedJudge(posterior.space, training, split, settings, size=size, combine=combine, seed=seed)
+        return _chosen_by_training(drawn, networks, posterior, settings, weights, seed)
+    noise_ = None if weights is None else noise_under(weights, used, posterior)
+    return _chosen(drawn, used, score, settings, noise_)
+
+
+def _chosen(
+    drawn: Selection, judge: Judge, score: Judge, settings: SearchSettings, noise: JudgeNoise[Architecture] | None
+) -> Selection:
+    """What a judge chooses from the ensembles drawn."""
+    started = time.perf_counter()
+    proposals = [proposal for proposal, _ in drawn.proposals]
+    members, value, proposal, values = decide(proposals, judge, settings.method, noise)
+    round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)
+    choice = replace(drawn, architectures=members, loss=value, round=round_, delta=delta)
+    if settings.judge == "likelihood":
+        return choice
+    return replace(
+        choice,
+        loss=float(score([members])) if proposal is None else drawn.proposals[proposals.index(proposal)][1],
+        judge=settings.judge,
+        score=round(value, DIGITS),
+        scores=tuple(round(one, DIGITS) for one in values),
+        judge_seconds=time.perf_counter() - started,
+    )
+
+
+def _chosen_by_training(
+    drawn: Selection,
+    networks: TrainedJudge,
+    posterior: Posterior,
+    settings: SearchSettings,
+    weights: Tensor | None,
+    seed: int,
+) -> Selection:
+    """What forward selection chooses from candidates that are trained; copies of one where duplicates are allowed."""
+    pool = [architecture for architecture, _ in drawn.candidates] if settings.judge_pool == "drawn" else []
+    places = networks.train(promising(posterior, pool, settings.judge_candidates, seed=seed))
+    noise = None if weights is None else noise_under(weights, networks, posterior, networks.architectures.__getitem__)
+    more = networks.another if settings.duplicates == "allow" else None
+    chosen, loss = forward_select(places, networks.size, networks, noise, more=more)
+    alone = networks([[place] for place in range(len(networks.architectures))]).tolist()
+    return replace(
+        drawn,
+        architectures=tuple(networks.architectures[place] for place in chosen),
+        loss=loss,
+        judge=settings.judge,
+        trained=tuple(zip(networks.architectures, alone, strict=True)),
+        judge_seconds=networks.seconds,
+    )
+
+
+def _check_judge(settings: SearchSettings, training: ShortTraining | None, size: int) -> None:
+    """Raise where candidates are to be trained and it is not said how, or too few are."""
+    expect(training, (ShortTraining, type(None)), "training must be a ShortTraining of nesbs.ensemble")
+    if settings.judge == "trained" and training is None:
+        raise NesbsError(
+            "search(judge='trained') trains candidates: give training=ShortTraining(data.search_train, …) of "
+            "nesbs.ensemble"
+        )
+    settings.check_candidates(size)
 
 
 def _check(

@@ -1,5 +1,7 @@
 """The `Ensemble` module, and training its members from scratch."""
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -157,6 +159,23 @@ def groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:
     [range(0, 2), range(2, 4), range(4, 5)]
     """
     return [indices[start : start + size] for start in range(0, len(indices), size)]
+
+
+def by_content(architectures: Sequence[Architecture]) -> list[str]:
+    """Return a short name for each architecture that depends on nothing else; copies of one are counted.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> one, other, *_ = toy_edges()
+    >>> by_content([one, other, one])
+    ['fcc28762ac9b', '9c8db497d31c', 'fcc28762ac9b-1']
+    """
+    seen: Counter[Architecture] = Counter()
+    stems = []
+    for architecture in architectures:
+        digest = hashlib.sha256(str(architecture).encode()).hexdigest()[:12]
+        stems.append(f"{digest}-{seen[architecture]}" if seen[architecture] else digest)
+        seen[architecture] += 1
+    return stems
 
 
 @checked_keywords

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
+from nesbs.ensemble.settings import JudgeName
 from nesbs.errors import NesbsError, expect_all
 from nesbs.samplers import Proposal
 from nesbs.spaces import Architecture, Space, duplicates
@@ -15,7 +16,8 @@ class Selection:
     """The chosen ensemble, and every ensemble that was judged with its estimated validation loss.
 
     `round` and `delta` say where the choice came from; both are None for a forward selection. Architectures
-    that the user fixed have no loss.
+    that the user fixed have no loss. Losses are the supernet's estimates; that of a choice by candidates that were
+    trained is their own.
     """
 
     architectures: tuple[Architecture, ...]
@@ -26,6 +28,11 @@ class Selection:
     proposals: tuple[tuple[Proposal, float], ...]
     candidates: tuple[tuple[Architecture, float], ...]  # every architecture estimated, with its own loss
     passed_over: tuple[float, ...] = ()  # values of δ at which no ensemble without duplicates was found
+    judge: JudgeName = "likelihood"
+    score: float | None = None  # the choice's by a judge other than the loss; lower is better
+    scores: tuple[float, ...] = ()  # and those of the proposals
+    trained: tuple[tuple[Architecture, float], ...] = ()  # networks trained to be judged, with their loss
+    judge_seconds: float = field(default=0.0, compare=False)  # in no file: its bytes depend on the seed alone
 
     @classmethod
     def fixed(cls, architectures: tuple[Architecture, ...]) -> Selection:
@@ -67,7 +74,15 @@ class Selection:
                 for proposal, loss in self.proposals
             ],
             "candidates": [{"architecture": str(architecture), "loss": loss} for architecture, loss in self.candidates],
+            **({} if self.judge == "likelihood" else self._judging()),
         }
+
+    def _judging(self) -> dict[str, Any]:
+        """What files hold beside, where ensembles were not judged by the supernet's loss."""
+        if self.judge == "trained":
+            networks = [{"architecture": str(architecture), "loss": loss} for architecture, loss in self.trained]
+            return {"judge": self.judge, "trained": networks}
+        return {"judge": self.judge, "score": self.score, "scores": list(self.scores)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any], space: Space) -> Selection:
@@ -86,11 +101,15 @@ class Selection:
             )
             candidates = tuple((space.parse(entry["architecture"]), entry["loss"]) for entry in value["candidates"])
             passed_over = tuple(value["passed_over"])
-            numbers = [loss, round_, delta, *passed_over, *(loss for _, loss in (*proposals, *candidates))]
+            judge, score, scores = value.get("judge", "likelihood"), value.get("score"), tuple(value.get("scores", ()))
+            trained = tuple((space.parse(one["architecture"]), one["loss"]) for one in value.get("trained", ()))
+            numbers = [loss, round_, delta, *passed_over, score, *scores]
+            numbers += [loss for _, loss in (*proposals, *candidates, *trained)]
             numbers += [number for proposal, _ in proposals for number in (proposal.round, proposal.delta)]
-            if not all(number is None or -1e300 < number < 1e300 for number in numbers):
+            if judge not in get_args(JudgeName) or not all(one is None or -1e300 < one < 1e300 for one in numbers):
                 raise TypeError
-            return cls(members, loss, round_, delta, sampler, proposals, candidates, passed_over)
+            found = (members, loss, round_, delta, sampler, proposals, candidates, passed_over)
+            return cls(*found, judge, score, scores, trained)
         except KeyError as error:
             raise NesbsError(f"this is not a selection: {error} is missing") from None
         except (TypeError, AttributeError):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from nesbs.data import Split, steps_per_epoch
+from nesbs.errors import NesbsError
 from nesbs.metrics import Combine
 from nesbs.samplers import DUPLICATES, Delta, Duplicates
 from nesbs.settings import (
@@ -16,6 +17,7 @@ from nesbs.settings import (
     MAX_CHANNELS,
     MAX_EPOCHS,
     MAX_MEMBERS,
+    MAX_SECONDS,
     MAX_WEIGHT,
     Settings,
 )
@@ -24,6 +26,7 @@ from nesbs.supernet.estimate import BATCH_SIZE
 from nesbs.training import TrainingSettings
 
 Method = Literal["rounds", "forward"]
+JudgeName = Literal["likelihood", "posterior", "evidence", "trained"]
 WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2 to 7 ms a step
 
 
@@ -43,6 +46,34 @@ class SearchSettings(Settings):
     )
     trials: int = Field(15, ge=1, le=10_000, description="values of δ that Bayesian optimisation tries")
     delta_range: tuple[Delta, Delta] = Field((-2.0, 1.0), description="paper, app. B.4")
+    judge: JudgeName = Field(
+        "likelihood",
+        description="what ensembles are judged by: the supernet's loss (paper), the members' probability under the "
+        "posterior, its evidence, or candidates that are trained for a few epochs",
+    )
+    gain: float = Field(
+        0.5,
+        ge=0,
+        le=MAX_WEIGHT,
+        description="of the judges posterior and evidence: weight of what the ensemble adds, beside its members' 1",
+    )
+    noise: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="resamples of the held-out images: of ensembles that they do not tell apart the most probable is "
+        "taken; 0: the best in any case (paper)",
+    )
+    judge_candidates: int = Field(
+        16, ge=1, le=MAX_ARCHITECTURES, description="of the judge trained: candidates, the most probable ones"
+    )
+    judge_pool: Literal["drawn", "likeliest"] = Field(
+        "drawn", description="of the judge trained: candidates from the ensembles drawn, or from the whole posterior"
+    )
+    judge_epochs: int = Field(6, ge=1, le=MAX_EPOCHS, description="of the judge trained: epochs of each training")
+    judge_seconds: float | None = Field(
+        None, gt=0, le=MAX_SECONDS, description="of the judge trained: after so many seconds no training begins"
+    )
 
     @field_validator("delta_range")
     @classmethod
@@ -50,6 +81,11 @@ class SearchSettings(Settings):
         if not value[0] < value[1]:
             raise ValueError("the range's lower end must be below its upper end")
         return value
+
+    def check_candidates(self, size: int) -> None:
+        """Raise where fewer candidates are to be trained than an ensemble has members."""
+        if self.judge == "trained" and self.judge_candidates < size:
+            raise NesbsError(f"search.judge_candidates={self.judge_candidates} is less than one ensemble of {size}")
 
 
 class EnsembleSettings(Settings):

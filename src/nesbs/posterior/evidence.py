@@ -95,10 +95,16 @@ class ReferenceRanks:
         untrained: Untrained | None,
         weight: float,
         on_progress: OnProgress | None = None,
+        *,
+        noise: float = 0.0,
     ) -> None:
-        """Without `untrained` the log-likelihood alone decides the rank; `on_progress` counts untrained networks."""
+        """Without `untrained` the log-likelihood alone decides the rank; `on_progress` counts untrained networks.
+
+        `noise` is the share of labels that this likelihood takes for random.
+        """
         self.reference = reference
         self.weight = weight
+        self.noise = noise
         self._untrained = untrained
         if untrained is not None:
             self._untrained_reference = untrained.scores(reference, on_progress)
@@ -138,7 +144,7 @@ def reference_ranks(
     reference = space.sample(settings.reference, generator=rng.generator(seed, "posterior", "reference"))
     cells, channels = members
     deep = Untrained(space, split, cells=cells, channels=channels, seed=seed) if settings.untrained > 0 else None
-    return ReferenceRanks(reference, deep, settings.untrained, on_progress)
+    return ReferenceRanks(reference, deep, settings.untrained, on_progress, noise=settings.noise)
 
 
 def share_below(values: Tensor, reference: Tensor) -> Tensor:

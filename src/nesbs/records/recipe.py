@@ -78,6 +78,9 @@ class Recipe(Settings):
             f"the best of {posterior.starts} fits of the posterior": posterior.starts > 1,
             "ensembles drawn uniformly, without the posterior": self.sampler.name == "uniform",
             "forward selection over all candidates": self.search.method == "forward",
+            f"ensembles judged by other than their loss (search.judge={self.search.judge})": self.search.judge
+            != "likelihood",
+            "the most probable of the ensembles that held-out images do not tell apart": self.search.noise > 0,
         }
         searched = self.ensemble.architectures is None
         return tuple(phrase for phrase, is_used in parts.items() if searched and is_used)

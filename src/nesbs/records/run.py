@@ -21,6 +21,14 @@ class DataRecord(Record):
     labels: str | None = None  # a digest, to notice that images have changed
 
 
+class JudgingRecord(Record):
+    """What judging ensembles took, where another judge than the supernet's loss was asked (part of a stage)."""
+
+    judge: str | None = None
+    seconds: Number | None = None  # of the stage's
+    networks: Count | None = None  # trained to be judged
+
+
 class StageRecord(Record):
     """What a stage took, and its notes: which ones there are depends on the stage."""
 
@@ -38,6 +46,7 @@ class StageRecord(Record):
     kept: Count | None = None  # which fit, from 1
     evidence: Number | None = None
     delta_trace: Matrix | None = None  # pairs (δ, lowest loss among its ensembles)
+    judging: JudgingRecord | None = None
 
     @property
     def histories(self) -> tuple[Numbers, ...]:

@@ -66,3 +66,7 @@ class SelectionRecord(FileRecord):
     passed_over: Numbers | None = None
     proposals: Many[ProposalRecord] | None = None
     candidates: Many[CandidateRecord] | None = None
+    judge: str | None = None  # where it is not the supernet's loss
+    score: Number | None = None  # of the choice, by that judge
+    scores: Numbers | None = None  # of the proposals
+    trained: Many[CandidateRecord] | None = None  # networks trained to be judged

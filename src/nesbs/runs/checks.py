@@ -40,6 +40,11 @@ def _check_crop(crop: int, data: Dataset, key: str) -> None:
 def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
     space.check_images(*data.train.size)
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
+    recipe.search.check_candidates(recipe.ensemble.size)
+    if recipe.search.judge == "evidence" and recipe.posterior.reference == 0:
+        raise NesbsError(
+            "search.judge=evidence judges by the posterior's reference: set posterior.reference to, say, 256"
+        )
     if recipe.search.tune == "bayesian":
         if recipe.sampler.name != "svgd-rd":
             raise NesbsError(f"search.tune=bayesian tunes the δ of svgd-rd; sampler {recipe.sampler.name} has none")

@@ -1,8 +1,6 @@
 """Members in a run folder: loaded where they have been trained, trained where they have not."""
 
-import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -77,23 +75,6 @@ def trained_members(
                 files.write_tensors(paths[index], members[index].state_dict(), **about)
                 files.discard(_checkpoint(paths[index]))
     return members
-
-
-def by_content(architectures: Sequence[Architecture]) -> list[str]:
-    """A short name for each architecture that depends on nothing else; copies of one are counted.
-
-    >>> from nesbs.spaces import toy_edges
-    >>> one, other, *_ = toy_edges()
-    >>> by_content([one, other, one])
-    ['fcc28762ac9b', '9c8db497d31c', 'fcc28762ac9b-1']
-    """
-    seen: Counter[Architecture] = Counter()
-    stems = []
-    for architecture in architectures:
-        digest = hashlib.sha256(str(architecture).encode()).hexdigest()[:12]
-        stems.append(f"{digest}-{seen[architecture]}" if seen[architecture] else digest)
-        seen[architecture] += 1
-    return stems
 
 
 def sizes_in_words(record: RunRecord) -> str:

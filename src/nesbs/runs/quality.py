@@ -16,14 +16,14 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from nesbs import files, metrics, rng
-from nesbs.ensemble import Ensemble, ensemble_losses
+from nesbs.ensemble import Ensemble, by_content, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
 from nesbs.evaluation.ranking import SHARE
 from nesbs.posterior import reference_ranks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
-from nesbs.runs.members import by_content, trained_members
+from nesbs.runs.members import trained_members
 from nesbs.runs.resumable_run import Run
 from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_MEMBERS, MAX_VALUES, Settings
 from nesbs.spaces import Architecture

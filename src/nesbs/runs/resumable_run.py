@@ -13,6 +13,7 @@ import datetime
 import itertools
 import json
 import platform
+import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,21 +23,23 @@ import torch
 
 from nesbs import files, rng
 from nesbs.data import Dataset, Split, load_dataset
-from nesbs.ensemble import Ensemble, Selection, search
+from nesbs.ensemble import Ensemble, SearchSettings, Selection, search
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
-from nesbs.posterior import Posterior, fit_posterior
+from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
+from nesbs.posterior.evidence import OnProgress
 from nesbs.records import MetricsRecord, PredictionsRecord, Recipe, RunRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
 from nesbs.runs.folder_lock import holds, locked
+from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import gather, measure, missing_measures, units
 from nesbs.runs.members import trained_members
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
-from nesbs.samplers import Uniform, get_sampler
+from nesbs.samplers import Sampler, Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
@@ -50,6 +53,7 @@ class Run:
         self.device = device
         self.progress = progress or Progress()
         self._recorded = False  # whether versions, machine and data are in the record
+        self._ranks: ReferenceRanks | None = None
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Self:
@@ -186,8 +190,7 @@ class Run:
                 supernet,
                 self.data.search_valid,
                 seed=self.recipe.seed,
-                members=(self.recipe.members.cells, self.recipe.members.channels),
-                on_untrained=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
+                ranks=self.ranks(stage.untrained),
                 on_step=on_step,
                 on_best_start=chosen.append,
                 **settings.model_dump(),
@@ -207,20 +210,55 @@ class Run:
             return Selection.fixed(fixed)
         supernet, posterior = self.supernet(), self.posterior()
         with self.stage("selection", 1) as stage:
-            selection = search(
-                supernet,
-                posterior,
-                self.data.search_valid,
-                size=self.recipe.ensemble.size,
-                sampler=get_sampler(self.recipe.sampler),
-                combine=self.recipe.ensemble.combine,
-                seed=self.recipe.seed,
-                on_progress=stage.share,
-                **self.recipe.search.model_dump(),
-            )
+            sampler, settings = get_sampler(self.recipe.sampler), self.recipe.search
+            selection = self.search(supernet, posterior, sampler, settings, stage, folder="judge")
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
             files.write_json(path, selection.to_json())
         return selection
+
+    def search(
+        self,
+        supernet: Supernet,
+        posterior: Posterior,
+        sampler: Sampler,
+        settings: SearchSettings,
+        stage: Stage,
+        *,
+        folder: str,
+    ) -> Selection:
+        """Choose an ensemble as part of a stage; what its judge trains is kept in a folder of the run."""
+        started = time.perf_counter()
+        ranks = self.ranks(stage.untrained) if settings.judge == "evidence" else None
+        prepared = time.perf_counter() - started
+        images, members = self.data.search_train, self.recipe.members
+        training = KeptTraining(images, members, folder=self.folder / folder, stage=stage)
+        selection = search(
+            supernet,
+            posterior,
+            self.data.search_valid,
+            size=self.recipe.ensemble.size,
+            sampler=sampler,
+            combine=self.recipe.ensemble.combine,
+            seed=self.recipe.seed,
+            ranks=ranks,
+            training=training if settings.judge == "trained" else None,
+            on_progress=stage.share,
+            **settings.model_dump(),
+        )
+        note_judging(stage, selection, prepared)
+        return selection
+
+    def ranks(self, on_progress: OnProgress | None = None) -> ReferenceRanks | None:
+        """The reference that the posterior is fitted to, made once; None where the recipe has none."""
+        if self._ranks is None:
+            members = self.recipe.members.cells, self.recipe.members.channels
+            images, settings, seed = self.data.search_valid, self.recipe.posterior, self.recipe.seed
+            self._ranks = reference_ranks(
+                self.space, images, settings, seed=seed, members=members, on_progress=on_progress
+            )
+            if self._ranks is not None:
+                self._ranks.score_ahead(on_progress)
+        return self._ranks
 
     def ensemble(self) -> Ensemble:
         """Stage 4: the chosen architectures, or those the recipe fixes, trained from scratch."""

@@ -38,6 +38,7 @@ class Stage:
         self._progress = progress
         self._notes = StageRecord()
         earlier = StageRecord() if fresh else (RunRecord.find(folder) or RunRecord()).stage(name)
+        self.earlier = earlier  # what the record said of it before
         # The seconds of an interrupted stage count from what its finished epochs took.
         self._seconds_before = float(earlier.seconds or 0.0)
         self._peak_before = earlier.peak_memory or 0
@@ -58,6 +59,14 @@ class Stage:
         if done == 1:
             self._progress.start(self._name, total)
         self.advance(done, "candidates estimated")
+
+    def untrained(self, done: int, total: int) -> None:
+        """Report how many untrained networks are scored, before the stage's own work begins."""
+        self.advance(0, f"{done} of {total} untrained networks")
+
+    def restart(self, total: int) -> None:
+        """Report that the stage's work is now counted in other units, so many of them."""
+        self._progress.start(self._name, total)
 
     def epoch(self, epoch: Epoch) -> None:
         """Report that an epoch is finished and its checkpoint written."""

@@ -1,0 +1,85 @@
+"""Candidates that a run trains to judge ensembles by (`search.judge=trained`), kept in its folder.
+
+    RUN/judge/  a file a network, named after its architecture, and a checkpoint until it is trained
+
+The same command resumes: what has been trained is loaded, what was begun is trained to its end.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from nesbs.data import SearchTrain
+from nesbs.ensemble import MemberSettings, Selection, ShortTraining
+from nesbs.records.run import JudgingRecord
+from nesbs.runs.members import trained_members
+from nesbs.runs.stage_progress import Stage
+from nesbs.spaces import Architecture, Member, Space
+
+
+class KeptTraining(ShortTraining):
+    """Trains candidates in a folder of a run; their seconds, also those before a kill, are in the stage's record."""
+
+    def __init__(self, split: SearchTrain, settings: MemberSettings, *, folder: Path, stage: Stage) -> None:
+        super().__init__(split, settings)
+        self._folder, self._stage = folder, stage
+        before = stage.earlier.judging or JudgingRecord()
+        self._seconds_before = float(before.seconds or 0.0)
+        self._trained, self._total = 0, 0
+
+    def begin(self, networks: int, epochs: int) -> None:
+        """Show so many epochs of all networks together as the stage's work."""
+        super().begin(networks, epochs)
+        self._total = networks
+        self._stage.restart(networks * epochs)
+
+    def seconds(self) -> float:
+        """Return the seconds of all trainings, those before an interruption included."""
+        return self._seconds_before + super().seconds()
+
+    def has_begun(self, stem: str) -> bool:
+        """Whether a network, or a checkpoint of it, is in the folder."""
+        return any(self._folder.glob(f"{stem}.*safetensors"))
+
+    def networks(
+        self, space: Space, architectures: Sequence[Architecture], stems: Sequence[str], epochs: int, *, seed: int
+    ) -> list[Member]:
+        """Train architectures side by side, or load them where they have been trained."""
+
+        @contextlib.contextmanager
+        def stage(_: int) -> Iterator[Stage]:
+            yield _Group(self, self._stage, self._trained * epochs, f"candidate {self._trained + 1} of {self._total}")
+
+        settings = self.shortened(epochs)
+        members = trained_members(
+            space, architectures, self.split, settings, seed=seed, folder=self._folder, stage=stage, stems=stems
+        )
+        self._trained += len(members)
+        return members
+
+
+class _Group(Stage):
+    """Is told of the training of one group of candidates, and tells the stage of the whole choice."""
+
+    def __init__(self, training: KeptTraining, whole: Stage, before: int, text: str) -> None:
+        self._training, self._whole, self._before, self._text = training, whole, before, text
+
+    def advance(self, done: int, note: str = "") -> None:
+        """Report that so many epochs of the group are finished."""
+        self._whole.advance(self._before + done, self._text)
+
+    def note(self, **values: Any) -> None:
+        """Leave facts about single networks out."""
+
+    def write(self) -> None:
+        """Bring the seconds of training in the record up to date."""
+        self._whole.note(judging=JudgingRecord(judge="trained", seconds=round(self._training.seconds(), 3)))
+
+
+def note_judging(stage: Stage, selection: Selection, seconds: float = 0.0) -> None:
+    """Put what a judge other than the loss took into the record; `seconds` are those of its preparation."""
+    if selection.judge != "likelihood":
+        networks = {"networks": len(selection.trained)} if selection.trained else {}
+        spent = round(selection.judge_seconds + seconds, 3)
+        stage.note(judging=JudgingRecord(judge=selection.judge, seconds=spent, **networks))
