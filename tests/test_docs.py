@@ -385,6 +385,7 @@ def test_the_verdicts_on_the_page_are_those_that_are_given():
 def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
     ours = ["supernet.paths=fair", "supernet.skip_dead=true", "posterior.noise=0.1", "posterior.reference=8"]
     ours += ["posterior.untrained=1", "posterior.starts=2", "sampler.name=uniform", "search.method=forward"]
+    ours += ["search.judge=posterior", "search.noise=100"]
     [rows] = re.findall(r"^\| ours, .*?\n\n", PAGES["how-it-works"], re.M | re.S)
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows.splitlines()[2:] if row]
     phrases = [re.sub(r" \(.*\)$", "", phrase) for phrase in load_recipe("toy", ours).additions()]

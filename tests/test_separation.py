@@ -52,6 +52,9 @@ OTHERWISE = [
     *("posterior.estimator=straight-through", "posterior.reference=4", "posterior.untrained=1"),
     *("search.tune=bayesian", "search.trials=2", "rivals.judge=supernet"),
 ]
+# The judges that are not in those. Candidates that are trained see what the supernet sees, whatever members see.
+TRAINED = ["search.judge=trained", "search.judge_candidates=2", "search.judge_epochs=1", "search.duplicates=allow"]
+EVIDENCE = ["search.judge=evidence", "posterior.reference=4", "posterior.untrained=1", "search.noise=10"]
 RUNS = {"usual": [], "otherwise": OTHERWISE, "no test": [*HELD_OUT, "evaluation.images=search_valid"]}
 QUALITY = {"architectures": 4, "candidates": 6, "epochs": 1, "sizes": (1,)}
 
@@ -184,6 +187,19 @@ def test_a_stage_sees_its_images_alone(stages, run, stage, learned, judged):
     assert stages(run)[stage] == (learned, judged)
 
 
+@pytest.mark.parametrize(("changes", "learned"), [(TRAINED, {TRAIN}), (EVIDENCE, set())], ids=["trained", "evidence"])
+def test_judges_are_asked_about_held_out_images_alone(changes, learned, folder, tmp_path):
+    run = begin(folder, tmp_path.name, [*changes, "ensemble.size=2"])
+    run.posterior()
+    with watching() as passes:
+        run.selection()
+    reached = [bool(traces) for _, traces in passes]
+    assert set().union(*(parts for parts, traces in passes if traces)) == learned
+    # What is not learned from is held out: estimates by the supernet, untrained networks, predictions of candidates.
+    assert set().union(*(parts for parts, traces in passes if not traces)) == {VALID}
+    assert any(reached) == bool(learned)
+
+
 @pytest.fixture(scope="module")
 def searched(folder):
     """Two runs with a supernet and a posterior, from which all else follows."""
@@ -262,6 +278,8 @@ def test_the_wrong_part_is_refused_and_other_images_are_taken(noise):
         nesbs.fit_posterior(supernet, noise.search_train.subset(torch.arange(9)), steps=1)
     with pytest.raises(NesbsError, match=f"^{learned}$"):
         nesbs.search(supernet, Posterior(space), noise.search_train, size=1, rounds=1)
+    with pytest.raises(NesbsError, match=f"^{held_out}$"):
+        nesbs.ensemble.ShortTraining(noise.search_valid)
     with pytest.raises(NesbsError, match=f"^{held_out}$"):
         SearchRequest(space, noise.search_valid, noise.search_valid)
     with pytest.raises(NesbsError, match=f"^{learned}$"):

@@ -28,5 +28,13 @@ def test_everything_of_ours_is_named():
     )
 
 
+def test_other_judges_are_named():
+    changes = ["search.judge=trained", "search.noise=100"]
+    assert load_recipe("cifar10-nasbench201-paper", changes).additions() == (
+        "ensembles judged by other than their loss (search.judge=trained)",
+        "the most probable of the ensembles that held-out images do not tell apart",
+    )
+
+
 def test_without_a_search_nothing_is_added():
     assert load_recipe("demo", ["ensemble.architectures=[resnet]"]).additions() == ()

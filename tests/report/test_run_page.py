@@ -150,6 +150,16 @@ def test_forward_selection_is_a_row_of_its_own(records: RunFiles) -> None:
     assert page.count('<tr class="chosen">') == 1
 
 
+def test_another_judge_is_named(records: RunFiles) -> None:
+    assert "search.judge" not in plain(render(records)).partition("The ensembles that were judged")[2]
+    networks = [{"architecture": FIRST, "loss": 0.4}] * 3
+    for more, words in (
+        ({"judge": "posterior", "score": -1.25}, "by rank shares ( search.judge=posterior ): its score is -1.2500"),
+        ({"judge": "trained", "trained": networks}, "3 candidates were trained for a few epochs"),
+    ):
+        assert words in plain(render(replace(records, selection={**(records.selection or {}), **more})))
+
+
 def test_many_rounds_fold_away(records: RunFiles) -> None:
     proposals = [
         {"architectures": [FIRST, SECOND], "loss": 0.5 + r / 100, "round": r, "delta": 0.5} for r in range(1, 66)

@@ -280,6 +280,8 @@ def test_bad_data_leave_no_folder_behind(tmp_path):
             "posterior.untrained looks at",
         ),
         (["supernet.affine=true", "posterior.estimator=straight-through"], "needs supernet.affine=false"),
+        (["search.judge=evidence"], r"judges by posterior\.reference, which is 0: set it"),
+        (["search.judge=trained", "search.judge_candidates=1"], "judge_candidates=1 is less than one ensemble of 2"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_made(changes, message, tmp_path):

@@ -42,9 +42,7 @@ def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
     recipe.search.check_candidates(recipe.ensemble.size)
     if recipe.search.judge == "evidence" and recipe.posterior.reference == 0:
-        raise NesbsError(
-            "search.judge=evidence judges by the posterior's reference: set posterior.reference to, say, 256"
-        )
+        raise NesbsError("search.judge=evidence judges by posterior.reference, which is 0: set it, for example to 256")
     if recipe.search.tune == "bayesian":
         if recipe.sampler.name != "svgd-rd":
             raise NesbsError(f"search.tune=bayesian tunes the δ of svgd-rd; sampler {recipe.sampler.name} has none")
