@@ -228,7 +228,7 @@ def search(
     those of the recipe's section `search` (`SearchSettings`); `tune="bayesian"` optimises δ instead of taking the
     sampler's. `judge="evidence"` asks for the `ranks` that the posterior was fitted to, `judge="trained"` for a
     `training` of candidates. `on_progress` is told how many candidates are estimated, of how many (when δ is tuned:
-    values of δ).
+    values of δ), and then those that a judge compares with.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -261,8 +261,7 @@ def search(
     else:
         proposals, deltas = propose(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
     candidates = _candidates(proposals)
-    pool = used.pool if isinstance(used, RankJudge) else ()
-    alone = _losses_alone([*candidates, *pool], score, on_progress)[: len(candidates)]
+    alone = _losses_alone(candidates, score, on_progress)
     proposed = {proposal.delta for proposal in proposals}
     passed_over = tuple(delta for delta in deltas if delta not in proposed)
     estimated = tuple(zip(candidates, alone, strict=True))
@@ -274,14 +273,21 @@ def search(
         networks = TrainedJudge(posterior.space, training, split, settings, size=size, combine=combine, seed=seed)
         return _chosen_by_training(drawn, networks, posterior, settings, weights, seed)
     noise_ = None if weights is None else noise_under(weights, used, posterior)
-    return _chosen(drawn, used, score, settings, noise_)
+    return _chosen(drawn, used, score, settings, noise_, on_progress)
 
 
 def _chosen(
-    drawn: Selection, judge: Judge, score: Judge, settings: SearchSettings, noise: JudgeNoise[Architecture] | None
+    drawn: Selection,
+    judge: Judge,
+    score: Judge,
+    settings: SearchSettings,
+    noise: JudgeNoise[Architecture] | None,
+    on_progress: OnProgress | None,
 ) -> Selection:
-    """What a judge chooses from the ensembles drawn."""
+    """What a judge chooses from the ensembles drawn; what it compares with is estimated first."""
     started = time.perf_counter()
+    if isinstance(judge, RankJudge):
+        _losses_alone(judge.pool, score, on_progress)
     proposals = [proposal for proposal, _ in drawn.proposals]
     members, value, proposal, values = decide(proposals, judge, settings.method, noise)
     round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)
