@@ -143,6 +143,23 @@ def test_the_evidence_counts_untrained_networks_and_needs_a_reference(mini):
         judge_of(known, "evidence", Posterior(toy_edges()))
 
 
+def test_among_uniform_ensembles_those_of_good_members_add_little_and_among_their_like_they_differ():
+    # Half of the space guesses; the posterior draws the others, which are good and err in places of their own.
+    bad, good = POOL[:18], POOL[18:]
+    random = torch.Generator().manual_seed(0)
+    right = {one: [0.5] * 60 for one in bad[:9]} | {one: [0.02] * 60 for one in bad[9:]}
+    right |= {one: (0.7 + 0.25 * torch.rand(60, generator=random)).tolist() for one in good}
+    logits = torch.zeros(3, 3)
+    logits[0, 2] = 20.0  # the first decision's last choice: POOL[18:]
+    posterior, pairs = Posterior(toy_edges(), logits), list(itertools.combinations(good, 2))
+    assert set(posterior.sample(100, generator=random)) == set(good)
+    spread = {}
+    for pool in ("uniform", "posterior"):
+        shares = judge_of(Known(right), "posterior", posterior, gain_pool=pool).added(pairs)
+        spread[pool] = float(shares.max() - shares.min())
+    assert spread["uniform"] < 0.5 < 0.8 < spread["posterior"]
+
+
 def test_resamples_weigh_images_as_often_as_they_are_drawn():
     weights = resamples(50, 400, seed=0)
     assert weights.sum(1).tolist() == pytest.approx([1.0] * 400, rel=1e-5)

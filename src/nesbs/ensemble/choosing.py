@@ -215,6 +215,7 @@ def search(
     delta_range: tuple[float, float] = DEFAULT.delta_range,
     judge: JudgeName = DEFAULT.judge,
     gain: float = DEFAULT.gain,
+    gain_pool: Literal["uniform", "posterior"] = DEFAULT.gain_pool,
     noise: int = DEFAULT.noise,
     judge_candidates: int = DEFAULT.judge_candidates,
     judge_pool: Literal["drawn", "likeliest"] = DEFAULT.judge_pool,
@@ -287,7 +288,7 @@ def _chosen(
     """What a judge chooses from the ensembles drawn; what it compares with is estimated first."""
     started = time.perf_counter()
     if isinstance(judge, RankJudge):
-        _losses_alone(judge.pool, score, on_progress)
+        _losses_alone(judge.compared, score, on_progress)
     proposals = [proposal for proposal, _ in drawn.proposals]
     members, value, proposal, values = decide(proposals, judge, settings.method, noise)
     round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)

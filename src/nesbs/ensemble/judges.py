@@ -7,8 +7,9 @@ loss hardly ranks. The judges here add two rank shares:
 
 The quality is the members' mean share of others that they are better than: by their log-probability, of architectures
 drawn from the posterior (`posterior`); or by the evidence that the posterior is fitted to, of its reference
-(`evidence`). What an ensemble adds is its members' mean loss less its own loss, as the share of uniformly drawn
-ensembles of its size that add less.
+(`evidence`). What an ensemble adds is its members' mean loss less its own loss, as the share of ensembles of its size
+that add less, drawn uniformly or from the posterior (`search.gain_pool`). Uniform ensembles hold bad members and so add
+a lot: among them ensembles of good members hardly differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from nesbs.posterior import Posterior, ReferenceRanks, share_below
 from nesbs.spaces import Architecture
 
 DRAWN = 256  # architectures of the posterior to compare log-probabilities with
-POOL = 64  # architectures drawn uniformly, of which ensembles are made to compare what they add
+POOL = 64  # architectures of which ensembles are made to compare what they add
 ENSEMBLES = 256  # such ensembles
 TOLD_APART = 0.9  # share of the resamples in which an ensemble must be better to be preferred
 
@@ -42,8 +43,9 @@ class RankJudge:
     def __init__(
         self, score: Judge, quality: Quality, pool: Sequence[Architecture], *, gain: float, seed: int = 0
     ) -> None:
-        """`score` is the validation loss, `pool` holds uniform draws, `gain` weighs what the ensemble adds."""
+        """`score` is the validation loss, the ensembles to compare with are of `pool`, `gain` weighs what is added."""
         self.pool = pool
+        self.compared = [*pool]  # all that must be estimated before ensembles are judged
         self._score, self._quality, self._weight, self._seed = score, quality, gain, seed
         self._reference: dict[tuple[int, bool], Tensor] = {}  # by size, and whether images are weighted
 
@@ -54,7 +56,7 @@ class RankJudge:
         return -(quality + self._weight * self.added(ensembles, weights)) if self._weight else -quality
 
     def added(self, ensembles: Sequence[Sequence[Architecture]], weights: Tensor | None = None) -> Tensor:
-        """Return the share of uniformly drawn ensembles of that size whose gain is lower, (…, ensembles)."""
+        """Return the share of the pool's ensembles of that size whose gain is lower, (…, ensembles)."""
         size, key = len(ensembles[0]), (len(ensembles[0]), weights is None)
         if key not in self._reference:
             random = rng.generator(self._seed, "judge", "ensembles", size)
@@ -110,20 +112,21 @@ def make_judge(
 
     Candidates that are trained are not judged here: of `trained` the score itself is returned.
     """
-    random = rng.generator(seed, "judge", "pool")
+    if settings.judge in ("likelihood", "trained"):
+        return score
     if settings.judge == "posterior":
-        pool = posterior.space.sample(max(POOL, size), generator=random)
-        return RankJudge(score, by_posterior(posterior, seed=seed), pool, gain=settings.gain, seed=seed)
-    if settings.judge == "evidence":
-        if ranks is None:
-            raise NesbsError(
-                "search(judge='evidence') compares with a reference: give ranks=reference_ranks(…) of nesbs.posterior"
-            )
-        more = posterior.space.sample(size, generator=random)
-        pool = [*ranks.reference, *more][: max(len(ranks.reference), size)]
-        alone = scorer(predictor, noise=ranks.noise) if ranks.noise > 0 else score
-        return RankJudge(score, by_evidence(ranks, alone), pool, gain=settings.gain, seed=seed)
-    return score
+        quality = by_posterior(posterior, seed=seed)
+    elif ranks is not None:
+        quality = by_evidence(ranks, scorer(predictor, noise=ranks.noise) if ranks.noise > 0 else score)
+    else:
+        raise NesbsError(
+            "search(judge='evidence') compares with a reference: give ranks=reference_ranks(…) of nesbs.posterior"
+        )
+    source = posterior if settings.gain_pool == "posterior" else posterior.space
+    pool = source.sample(max(POOL, size), generator=rng.generator(seed, "judge", "pool"))
+    judge = RankJudge(score, quality, pool, gain=settings.gain, seed=seed)
+    judge.compared += ranks.reference if ranks is not None and settings.judge == "evidence" else ()
+    return judge
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,9 @@ class SearchSettings(Settings):
         le=MAX_WEIGHT,
         description="of the judges posterior and evidence: weight of what the ensemble adds, beside its members' 1",
     )
+    gain_pool: Literal["uniform", "posterior"] = Field(
+        "uniform", description="whose ensembles it is compared with: drawn uniformly, or from the posterior"
+    )
     noise: int = Field(
         0,
         ge=0,
