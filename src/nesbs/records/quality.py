@@ -59,6 +59,25 @@ class MassRecord(Record):
     top10: Number | None = None
 
 
+class ChoiceQuality(Record):
+    """How the recipe's judge ranks ensembles of the recipe's size, and what choosing gains over drawing.
+
+    The truth of an ensemble is its members' mean error where a table is the truth, else the loss of the trained
+    ensemble: lower is better.
+    """
+
+    judge: str | None = None
+    size: Count | None = None
+    proposals: Count | None = None  # ensembles that were drawn, or formed of the trained architectures
+    known: Count | None = None  # of these, how many have a known truth
+    ranking: RankingRecord | None = None  # of these; None where the judge has no scores, or they are too few
+    by_search: Flag | None = None  # whether the choice is the search's own, not the best-judged of these
+    drawn: Number | None = None  # their mean truth: what an unjudged draw is expected to have
+    chosen: Number | None = None
+    gain: Number | None = None  # drawn less chosen
+    better: Count | None = None  # how many of them are truly better than the choice
+
+
 class QualityAnswer(Record):
     """Estimates compared with one kind of truth."""
 
@@ -68,6 +87,7 @@ class QualityAnswer(Record):
     points: dict[str, Matrix] | None = None  # by size: pairs (estimate, truth)
     architectures: Many[JudgedArchitecture] | None = None
     mass: MassRecord | None = None
+    choice: ChoiceQuality | None = None
     verdict: str | None = None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from markupsafe import Markup
 
 from nesbs.records import QualityRecord
-from nesbs.records.quality import IntervalRecord, QualityAnswer, Truth
+from nesbs.records.quality import ChoiceQuality, IntervalRecord, QualityAnswer, RankingRecord, Truth
 from nesbs.report import charts, formats
 from nesbs.report.table import Table
 
@@ -17,7 +17,13 @@ def quality(record: QualityRecord | None) -> list[dict[str, Any]]:
     """What `quality.json` says, for the page: an entry for each kind of truth that was compared with."""
     answers = (record.trained, record.table) if record else ()
     return [
-        {"answer": answer, "truth": truth_in_words(answer), "rows": _rows(answer), "scatter": scatter(answer)}
+        {
+            "answer": answer,
+            "truth": truth_in_words(answer),
+            "rows": _rows(answer),
+            "scatter": scatter(answer),
+            "choice": choice_in_words(answer),
+        }
         for answer in answers
         if answer
     ]
@@ -66,18 +72,66 @@ def quality_as_text(answer: QualityAnswer) -> str:
             f"{mass.mode_rank} of {mass.architectures}; mass on the best 1 % "
             f"{formats.percent(mass.top1)}, 10 % {formats.percent(mass.top10)}"
         )
-    return "\n".join([*lines, answer.verdict or ""])
+    return "\n".join([*lines, *choice_in_words(answer), answer.verdict or ""])
+
+
+def choice_in_words(answer: QualityAnswer) -> list[str]:
+    """What was compared to judge the judge, and what choosing gains over drawing: a sentence or two, or none."""
+    choice = answer.choice
+    if choice is None:
+        return []
+    table = answer.truth is not None and answer.truth.kind == "table"
+    if not table and choice.judge == "trained":
+        return ["The judge trained judges by trainings of its own, which are not repeated here."]
+    if not table and choice.known is None:
+        return [f"Ensembles of {choice.size}, the recipe's size, are not compared: that takes two architectures more."]
+    left_out = (choice.proposals or 0) - (choice.known or 0)
+    compared = (
+        f"The search drew {choice.proposals} ensembles of {choice.size}, whose truth is their members' mean accuracy. "
+        f"{choice.known} are compared, {left_out} with a member that the table lacks are left out."
+        if table
+        else f"{choice.known} ensembles of {choice.size} were formed of the trained architectures, good and bad. Their "
+        "truth is their loss; the choice is the one that the judge prefers."
+    )
+    if choice.ranking is None:
+        reason = "the judge trained gives them no score" if choice.judge == "trained" else "they are too few"
+        compared += f" How the judge ranks them is not known: {reason}."
+    return [compared, _gain_in_words(choice, table=table)]
+
+
+def _gain_in_words(choice: ChoiceQuality, *, table: bool) -> str:
+    """Whether the choice is better than an unjudged draw, with the figures."""
+
+    def shown(truth: float | None) -> str:
+        accuracy = None if truth is None else 1 - truth
+        return formats.percent(accuracy) if table else f"a loss of {formats.decimal(truth, 4)}"
+
+    if choice.gain is None:
+        return "What choosing gains over an unjudged draw is not known: the table lacks the choice, or every draw."
+    who = "" if choice.by_search or not table else " (of the best-judged that the table holds, for it lacks the choice)"
+    better = f"{choice.better} of them {'is' if choice.better == 1 else 'are'} better"
+    figures = f"{shown(choice.chosen)}{who} against {shown(choice.drawn)} in the mean of {choice.known}; {better}."
+    if choice.gain <= 0:
+        return f"The choice is no better than an unjudged draw: {figures}"
+    points = f"{formats.decimal(100 * choice.gain, 2)} points" if table else formats.decimal(choice.gain, 4)
+    return f"The choice is better than an unjudged draw by {points}: {figures}"
 
 
 def _rows(answer: QualityAnswer) -> list[list[str]]:
-    """The cells of the table, a row for each kind of estimate and size of ensembles."""
-    rows = []
-    for kind, name in KINDS.items():
-        for ranking in (answer.rankings or {}).get(kind, ()):
-            what = "alone" if ranking.size == 1 else f"of {ranking.size}"
-            figures = map(_with_interval, (ranking.spearman, ranking.pearson, ranking.agreement))
-            rows.append([f"{name}, {ranking.ensembles} {what}", *figures, formats.decimal(ranking.better_half, 2)])
+    """The cells of the table, a row for each kind of estimate and size of ensembles, then one for the judge."""
+    rankings = answer.rankings or {}
+    rows = [_row(name, ranking) for kind, name in KINDS.items() for ranking in rankings.get(kind, ())]
+    choice = answer.choice
+    if choice is not None and choice.ranking is not None:
+        rows.append(_row(f"judge {choice.judge}", choice.ranking))
     return rows
+
+
+def _row(name: str, ranking: RankingRecord) -> list[str]:
+    """The cells of one row."""
+    what = "alone" if ranking.size == 1 else f"of {ranking.size}"
+    figures = map(_with_interval, (ranking.spearman, ranking.pearson, ranking.agreement))
+    return [f"{name}, {ranking.ensembles} {what}", *figures, formats.decimal(ranking.better_half, 2)]
 
 
 def _with_interval(interval: IntervalRecord | None) -> str:

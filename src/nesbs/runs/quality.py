@@ -20,9 +20,10 @@ from nesbs.ensemble import Ensemble, by_content, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
 from nesbs.evaluation.ranking import SHARE
-from nesbs.posterior import reference_ranks
+from nesbs.posterior import ReferenceRanks, reference_ranks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
+from nesbs.runs.choice_quality import choice_by_table, choice_by_training
 from nesbs.runs.members import trained_members
 from nesbs.runs.resumable_run import Run
 from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_MEMBERS, MAX_VALUES, Settings
@@ -32,6 +33,8 @@ from nesbs.supernet import Estimator
 SIZES = (1, 3, 5, 7)  # of ensembles; paper, app. C.1
 AT_ONCE = 50  # architectures whose predictions are held in memory
 Columns = dict[str, np.ndarray]  # by the kind of estimate: a value for each architecture or ensemble
+# Of architectures and their log-probabilities: the evidence against each, (architectures,).
+Evidence = Callable[[Sequence[Architecture], Tensor], np.ndarray]
 
 
 class QualitySettings(Settings):
@@ -90,7 +93,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> Q
     epochs = settings.epochs or max(1, run.recipe.members.epochs // 4)
     true, labels = _trained_predictions(run, architectures, epochs), run.measured_images.labels
     noise = run.recipe.posterior.noise
-    evidence = _evidence(run, estimator)
+    ranks, evidence = _evidence(run, estimator)
     alone = _performances(estimated, estimator.split.labels, noise=noise)
     if evidence is not None:
         alone["evidence"] = evidence(architectures, estimated)
@@ -107,6 +110,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> Q
             rankings.setdefault(kind, []).append(asdict(ranking))
         points[str(size)] = list(zip(guess["loss"].tolist(), truth["loss"].tolist(), strict=True))
     own = _performances(true, labels, noise=noise)
+    choice = choice_by_training(run, estimator, ranks, architectures, true, share=settings.share)
     images, on_test = len(run.train_images), run.recipe.evaluation.images == "test"
     return QualityAnswer(
         truth=Truth(kind="trained", epochs=epochs, images=images, measured_on=len(labels), test=on_test),
@@ -115,6 +119,7 @@ def _by_training(run: Run, estimator: Estimator, settings: QualitySettings) -> Q
         points=points,
         architectures=_listed(architectures, alone, own["loss"], own["error"]),
         mass=None,
+        choice=choice,
         verdict=_verdict(alone, own["loss"], settings, run.data.test.classes),
     )
 
@@ -157,7 +162,7 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> Qual
             architectures.append(run.space.parse(text))
         except NesbsError as error:
             raise NesbsError(f"{settings.table}, line {row}: {error}") from None
-    evidence = _evidence(run, estimator)
+    selection, (_, evidence) = run.selection(), _evidence(run, estimator)
     with run.stage("quality table", len(architectures), fresh=True) as stage:
         batches = []
         for start in range(0, len(architectures), AT_ONCE):
@@ -179,15 +184,16 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> Qual
         points={"1": list(zip(alone["loss"].tolist(), errors.tolist(), strict=True))},
         architectures=_listed(architectures, alone, None, errors),
         mass=mass(log_p, np.array(accuracies)),
+        choice=choice_by_table(selection, dict(zip(architectures, accuracies, strict=True)), share=settings.share),
         verdict=_verdict(alone, errors, settings, run.data.test.classes),
     )
 
 
-def _evidence(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture], Tensor], np.ndarray] | None:
-    """With a reference: (architectures, their log-probabilities) → the evidence against each, (architectures,)."""
+def _evidence(run: Run, estimator: Estimator) -> tuple[ReferenceRanks | None, Evidence | None]:
+    """The reference of the posterior, and the evidence against architectures by it; None where there is none."""
     settings, size = run.recipe.posterior, (run.recipe.members.cells, run.recipe.members.channels)
     if not settings.reference:
-        return None
+        return None, None
 
     def likelihood(log_probs: Tensor) -> Tensor:
         return -metrics.nll(log_probs, estimator.split.labels, noise=settings.noise).cpu()
@@ -199,7 +205,7 @@ def _evidence(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture
             settings,
             seed=run.recipe.seed,
             members=size,
-            on_progress=lambda done, total: stage.advance(0, f"{done} of {total} untrained networks"),
+            on_progress=stage.untrained,
         )
         assert ranks is not None
         batches = []
@@ -207,8 +213,8 @@ def _evidence(run: Run, estimator: Estimator) -> Callable[[Sequence[Architecture
             batches.append(likelihood(estimator.log_probs(ranks.reference[start : start + AT_ONCE])))
             estimator.forget()
             stage.advance(min(start + AT_ONCE, settings.reference), "architectures estimated")
-    reference = torch.cat(batches)
-    return lambda architectures, log_probs: -ranks.of(likelihood(log_probs), reference, architectures).double().numpy()
+    reference, of = torch.cat(batches), ranks.of
+    return ranks, lambda some, log_probs: -of(likelihood(log_probs), reference, some).double().numpy()
 
 
 def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
