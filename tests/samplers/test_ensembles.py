@@ -137,6 +137,26 @@ def test_one_particle_of_svgd_finds_the_mode_of_the_posterior():
     assert proposal.architectures == (posterior.mode(),)
 
 
+def test_the_relaxations_variance_is_the_number_of_operations_unless_set():
+    posterior = Posterior(nasbench201(), torch.randn(6, 5, generator=random(7)))
+
+    def drawn(**settings):
+        sampler = get_sampler(SamplerSettings(steps=200, delta=0.0, **settings))
+        return sampler.propose(posterior, size=3, rounds=4, generator=random())
+
+    assert drawn() == drawn(variance=5.0) != drawn(variance=0.5)
+
+
+def test_members_are_likelier_where_the_relaxation_is_narrower():
+    posterior = Posterior(nasbench201(), 2 * torch.randn(6, 5, generator=random(7)))
+
+    def mean_log_p(variance):
+        drawn = SvgdRd(delta=0.0, variance=variance).propose(posterior, size=3, rounds=10, generator=random())
+        return float(posterior.log_prob([one for proposal in drawn for one in proposal.architectures]).mean())
+
+    assert mean_log_p(1.0) > mean_log_p(5.0) + 0.1
+
+
 def test_delta_trades_probability_for_diversity():
     space = nasbench201()
     posterior = Posterior(space, torch.randn(6, 5, generator=random(7)))

@@ -77,6 +77,7 @@ class Recipe(Settings):
             "a share of labels taken for random": posterior.noise > 0,
             f"the best of {posterior.starts} fits of the posterior": posterior.starts > 1,
             "ensembles drawn uniformly, without the posterior": self.sampler.name == "uniform",
+            f"a relaxed posterior of variance {self.sampler.variance}": self.sampler.variance is not None,
             "forward selection over all candidates": self.search.method == "forward",
             f"ensembles judged by other than their loss (search.judge={self.search.judge})": self.search.judge
             != "likelihood",

@@ -20,6 +20,9 @@ class SamplerSettings(Settings):
     step_size: float = Field(0.1, gt=0, le=MAX_WEIGHT)
     momentum: float = Field(0.9, ge=0, lt=1)
     bandwidth: float | None = Field(None, ge=1e-9, le=1e9, description="of the kernel; by default the median rule")
+    variance: float | None = Field(
+        None, ge=1e-3, le=1e3, description="of the relaxed posterior's Gaussians; by default |O|, the paper's"
+    )
 
 
 DEFAULT = SamplerSettings()

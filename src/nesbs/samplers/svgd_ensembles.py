@@ -72,6 +72,7 @@ class SvgdRd:
     step_size: float = DEFAULT.step_size
     momentum: float = DEFAULT.momentum
     bandwidth: float | None = DEFAULT.bandwidth  # median rule
+    variance: float | None = DEFAULT.variance  # the paper's |O|
     device: str = "cpu"  # where particles move; what is random comes from the CPU
 
     name = "svgd-rd"
@@ -97,7 +98,8 @@ class SvgdRd:
         check_proposals(posterior, size, rounds, duplicates, generator)
         grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in self.deltas]
         space = posterior.space
-        relaxation = Relaxation(posterior.log_probabilities().to(self.device), variance=len(space.operations))
+        variance = len(space.operations) if self.variance is None else self.variance
+        relaxation = Relaxation(posterior.log_probabilities().to(self.device), variance)
 
         def draw(positions: list[int]) -> list[tuple[Architecture, ...]]:
             particles = sample_svgd_rd(
