@@ -48,9 +48,10 @@ def differing(ensemble: Sequence[Architecture]) -> float:
 
 
 def measure(sampler: Sampler, posterior: Posterior, truth: Truth, seed: int) -> dict[str, float]:
-    """Draw ensembles and describe them; accuracies in per cent."""
+    """Draw ensembles, as they come, and describe them; accuracies in per cent."""
     random = rng.generator(seed, "samplers")
-    drawn = [p.architectures for p in sampler.propose(posterior, size=SIZE, rounds=ROUNDS, generator=random)]
+    proposals = sampler.propose(posterior, size=SIZE, rounds=ROUNDS, duplicates="allow", generator=random)
+    drawn = [proposal.architectures for proposal in proposals]
     members = [member for ensemble in drawn for member in ensemble]
     accuracies = truth.of(members).reshape(len(drawn), SIZE)
     return {

@@ -367,6 +367,67 @@ def differences(folder, size, budget):
     return found
 
 
+def samplers():
+    """Drawn members by the truth: accuracy, the weakest member's, edges that differ; means of the posteriors."""
+    rows = read("samplers", "samplers.json")["rows"]
+    lines = [
+        "| drawn by | variance | δ | members' accuracy % | the weakest's % | edges differing % |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, variance, delta in dict.fromkeys((row["sampler"], row.get("variance"), row.get("delta")) for row in rows):
+        same = [
+            row for row in rows if (row["sampler"], row.get("variance"), row.get("delta")) == (name, variance, delta)
+        ]
+        cells = [f"{fmean(row[key] for row in same):.2f}" for key in ("accuracy", "weakest")]
+        apart = f"{100 * fmean(row['differing'] for row in same):.0f}"
+        settings = ("–", "–") if delta is None else (f"{variance:g}", f"{delta:g}".replace("-", "−"))
+        drawn_by = {"monte-carlo": "Monte Carlo", "svgd-rd": "SVGD-RD"}[name]
+        lines.append(f"| {drawn_by} | {' | '.join(settings)} | {' | '.join(cells)} | {apart} |")
+    return "\n".join(lines)
+
+
+CHOSEN = {  # folders of ensembles trained under the seeds of five searches
+    "trained": "three architectures by short trainings",
+    "likeliest-apart": "three likely architectures that differ",
+    "likeliest": "a deep ensemble of the posterior's likeliest",
+    "oracle": "a deep ensemble of the benchmark's best, an oracle's",
+}
+
+
+def chosen_ensembles():
+    """Error and NLL of the ensembles of CHOSEN by seed, and the paired difference from the first of them."""
+    lines = [
+        "| ensemble | error % by seed | mean | NLL | error less the first's, 95 % interval | NLL less the first's |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    found = {folder: chosen_scores(folder) for folder in CHOSEN}
+    for folder, name in CHOSEN.items():
+        errors, nlls = found[folder]
+        cells = [" ".join(f"{error:.2f}" for error in errors), f"{errors.mean():.2f}", f"{nlls.mean():.4f}"]
+        cells += (
+            ["–", "–"]
+            if folder == "trained"
+            else [
+                f"{mean:+.{digits}f} ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})".replace("-", "−")
+                for (mean, half), digits in zip(map(_paired, found[folder], found["trained"]), (2, 4), strict=True)
+            ]
+        )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def chosen_scores(folder):
+    """Test errors in per cent, (seeds,), and NLL, (seeds,)."""
+    scores = [read(folder, str(seed), "metrics.json")["ensemble"] for seed in range(31, 36)]
+    return np.array([100 * score["error"] for score in scores]), np.array([score["nll"] for score in scores])
+
+
+def _paired(values, others):
+    """The mean difference, and half the width of its 95 % interval."""
+    apart = values - others
+    return apart.mean(), t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / len(apart) ** 0.5
+
+
 def one_run(name):
     """A run whole: errors and NLL of the ensemble and its members, disagreement, and what each part took."""
     metrics, record = (read(name, f"{file}.json") for file in ("metrics", "record"))

@@ -187,6 +187,8 @@ CHECKS = {
         ("ranking", "demo", lambda: tables.correlations("demo-quality", papers=False)),
         (NOTES, "estimators", tables.estimators),
         (NOTES, "estimators on the benchmark", tables.estimators_on_the_benchmark),
+        ("choosing", "samplers", tables.samplers),
+        ("choosing", "chosen", tables.chosen_ensembles),
         ("attack", "attacks", tables.attacks),
         ("compare", "curves", lambda: tables.curves("curves-forward", (5, 10, 20, 50, 100))),
         ("compare", "curves by rounds", lambda: tables.curves("curves", (5, 10, 20, 50, 100))),
