@@ -295,6 +295,18 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     assert f"take {1e3 * paper['kernel_seconds']:.1f} ms of its {1e3 * paper['seconds']:.1f} ms" in said
 
 
+def test_what_the_page_on_choosing_says_is_in_the_records():
+    record, said = tables.read("samplers", "samplers.json"), words("choosing")
+    found = record["regression"]
+    assert f"wrong by {found['error']:.2f} points (root mean square; rank correlation {found['spearman']:.3f})" in said
+    assert f"by {found['error_best_tenth']:.2f} points in the best tenth" in said
+    assert f"({found['spearman_best_tenth']:.3f})" in said
+    held = sum(row["in_table"] for row in record["rows"]) / len(record["rows"])
+    assert f"({100 * held:.0f} % of the members)" in said
+    trainings = [row["search"] for row in tables.read("trained", "judged.json")["networks"]]
+    assert [trainings.count(seed) for seed in range(31, 36)] == [16, 16, 16, 12, 12]
+
+
 def test_the_attack_pages_words_are_those_of_the_record():
     found, said = tables.read("attacks", "1000.json")["ensemble"]["attacks"], words("attack")
     assert all(one["defence"] > one["attack"] for one in found.values())
