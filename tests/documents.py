@@ -36,6 +36,7 @@ RECIPE = [  # changes of the toy recipe that a page's own changes come after
 ]
 # Settings of functions in the code of a page: what makes them quick.
 SIZES = {
+    "nesbs.reproduce.gaussians.sample_svgd_rd": {"steps": 20},
     "nesbs.load_dataset": {"train_limit": 100, "test_limit": 20},
     "nesbs.train_supernet": SMALL,
     "nesbs.fit_posterior": {"steps": 2, "batch_size": 20},

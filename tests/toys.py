@@ -11,9 +11,11 @@ from nesbs.runs import Progress, Run, load_recipe
 from nesbs.training import side_by_side
 
 TINY = [
-    "data.train_limit=120",
+    "data.train_limit=60",
     "data.test_limit=40",
     "space.name=toy-edges",
+    "supernet.cells=1",
+    "members.cells=1",
     "supernet.epochs=2",
     "members.epochs=2",
     "members.channels=2",

@@ -20,6 +20,7 @@ ABOUT = "about"  # the key under which a file of tensors keeps text about them
 CHECKSUM = "sha256"  # in that text: of the tensors and the rest of it
 OF = "of"  # in that text: what the tensors belong to, in words
 AGAIN = "remove it and run the same command again"  # how to get a file that is whole
+MAX_DEPTH = 50  # of lists and mappings in one another: more than anything that is written here
 PART = ".part"  # ends the name of a file that is still being written
 WRITER = re.compile(rf"\.(\d+)-(\w*)\.\w+{re.escape(PART)}$")  # the process in such a name, and its start
 
@@ -157,7 +158,7 @@ def read_json(path: Path) -> Any:
         raise NesbsError(f"{path} is not valid JSON{line}: {AGAIN}") from None
 
 
-def check_depth(value: Any, most: int = 50) -> None:
+def check_depth(value: Any, most: int = MAX_DEPTH) -> None:
     """Raise a `NesbsError` where lists and mappings are nested deeper than anything that is written here.
 
     >>> check_depth({"a": [{"b": [1, 2]}]}, most=3)

@@ -217,7 +217,8 @@ def test_options_out_of_bounds_are_refused_before_anything_is_made(arguments, me
 
 def test_nan_in_training_ends_with_code_2_and_keeps_what_was_done(tmp_path, capsys):
     changes = ["--set", "members.learning_rate=1e6", "--set", "members.weight_decay=1e6"]
-    assert call("run", "toy", "--out", tmp_path / "run", *SET, *changes) == 2
+    more = ["--set", "data.train_limit=120"]  # steps enough to get there
+    assert call("run", "toy", "--out", tmp_path / "run", *SET, *changes, *more) == 2
     assert "training member 0: the loss is not a number at epoch" in capsys.readouterr().err
     assert (tmp_path / "run" / "selection.json").is_file()
 

@@ -20,14 +20,14 @@ from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
 from nesbs.settings import keys
 
-QUICK = ["--images", "30", "--set", "pgd.steps=4", "--set", "cw.steps=5", "--set", "epsilons=[0.01, 0.1]"]
+QUICK = ["--images", "30", "--set", "pgd.steps=3", "--set", "cw.steps=5", "--set", "epsilons=[0.01, 0.1]"]
 QUICK += ["--set", "closer=20", "--set", "fgsm.epsilon=0.1", "--attacks", "fgsm,pgd,cw"]
 
 
 def small(folder, *changes):
     """A run of two given architectures beside two random ones, on images of 8×8."""
     given = "ensemble.architectures=['|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|']"
-    sizes = ["data.size=8", "members.epochs=6", "members.channels=4", "members.cells=1", "data.train_limit=400"]
+    sizes = ["data.size=8", "members.epochs=6", "members.channels=4", "members.cells=1", "data.train_limit=200"]
     return Run.create(folder, load_recipe("toy", [*TINY, *sizes, given, *changes], seed=0, threads=1))
 
 

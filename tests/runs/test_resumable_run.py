@@ -57,7 +57,7 @@ def test_a_run_folder_holds_what_it_should(whole):
     assert record["torch"] == torch.__version__
     assert len(record["stages"]["supernet"]["losses"]) == 2
     assert [len(losses) for losses in record["stages"]["members"]["losses"]] == [2, 2]
-    assert record["data"]["train_images"] == 120
+    assert record["data"]["train_images"] == 60
 
 
 def test_selection_holds_no_time_path_version_or_device(whole):

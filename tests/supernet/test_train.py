@@ -26,7 +26,8 @@ SMALL = {"cells": 3, "channels": 2, "batch_size": 16, "crop": 1}
 
 def used_names(space, supernet, architecture):
     """The parameters in use: those of operations on live edges, and everything outside the cells' choice."""
-    names = {name for name, _ in supernet.named_parameters() if ".edges." not in name}
+    everything = [name for name, _ in supernet.named_parameters()]
+    names = {name for name in everything if ".edges." not in name}
     cells = space.live(architecture)
     for path, module in supernet.named_modules():
         if isinstance(module, ChoiceCell):
@@ -34,7 +35,7 @@ def used_names(space, supernet, architecture):
             for target, node in enumerate(cells[kind], start=space.inputs):
                 for op, source in node:
                     prefix = f"{path}.edges.{target}_{source}.{op}."
-                    names |= {name for name, _ in supernet.named_parameters() if name.startswith(prefix)}
+                    names |= {name for name in everything if name.startswith(prefix)}
     return names
 
 

@@ -87,10 +87,11 @@ class Pool:
             name, costs = self.folder.name, self.costs()
             work = Stage(self.run.folder, name, device=self.run.device, progress=progress)
             yield work
+            spent = work.seconds  # what the record will say: writing it takes a while on a busy machine
             work.write()
             # What the stage has taken beyond the networks counted before, interrupted training included.
             new = [stem for stem in stems if stem not in costs]
-            share = max(work.seconds - sum(costs.values()), 0.0) / max(len(new), 1)
+            share = max(spent - sum(costs.values()), 0.0) / max(len(new), 1)
             files.write_json(self.folder / COSTS, costs | {stem: round(share, 3) for stem in new})
 
         images = self.run.data.train if self.settings.images == "all" else self.run.data.search_train

@@ -103,7 +103,12 @@ def _remove(values: dict[str, Any], location: tuple[int | str, ...]) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe reader, which also refuses a key that is there twice."""
+    """YAML's safe reader, which also refuses a key that is there twice and, before it reads on, too many brackets."""
+
+    def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:
+        if self.flow_level > files.MAX_DEPTH:  # the reader's time grows with the square of their number
+            raise RecursionError
+        super().fetch_flow_collection_start(TokenClass)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
