@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from contracts import METHOD_NAMES
@@ -9,6 +10,7 @@ from toys import StopError, Stopping, compared_recipe, without_seconds
 
 from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
+from nesbs.compare.one_shot import OneShot
 from nesbs.errors import NesbsError
 from nesbs.runs.resumable_run import Run
 
@@ -31,6 +33,12 @@ def prepare(folder):
     harness = harness_in(folder)
     harness.run.selection()
     harness.judged.train(harness.candidates)
+
+
+def test_a_one_shot_search_is_charged_for_the_architectures_it_judges_at_the_end():
+    harness = SimpleNamespace(settings=SimpleNamespace(samples=7))
+    charged = {name: method.evaluations(harness) for name, method in METHODS.items() if isinstance(method, OneShot)}
+    assert charged == {"rsps": 7, "darts": 0, "darts-2nd": 0, "gdas": 0, "snas": 0, "setn": 7, "enas": 7}
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
