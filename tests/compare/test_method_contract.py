@@ -35,6 +35,22 @@ def prepare(folder):
     harness.judged.train(harness.candidates)
 
 
+def test_which_methods_train_one_network_in_full():
+    one = {name for name, method in METHODS.items() if method.one_network}
+    assert one == {
+        "mc-droppath",
+        "snapshot",
+        "single-best",
+        "rsps",
+        "darts",
+        "darts-2nd",
+        "gdas",
+        "setn",
+        "enas",
+        "snas",
+    }
+
+
 def test_a_one_shot_search_is_charged_for_the_architectures_it_judges_at_the_end():
     harness = SimpleNamespace(settings=SimpleNamespace(samples=7))
     charged = {name: method.evaluations(harness) for name, method in METHODS.items() if isinstance(method, OneShot)}

@@ -36,6 +36,15 @@ def test_the_order_mixes_the_classes(mini):
     assert sorted(content_order(split).tolist()) == list(range(len(split)))
 
 
+def test_the_order_is_that_of_a_projection_in_exact_arithmetic(noise):
+    split = noise.search_valid
+    pixels = split.bytes(torch.arange(len(split))).flatten(1).tolist()
+    weights = torch.randint(-(2**62), 2**62, (len(pixels[0]),), generator=torch.Generator().manual_seed(0)).tolist()
+    sums = [sum(pixel * weight for pixel, weight in zip(image, weights, strict=True)) for image in pixels]
+    wrapped = [(value + 2**63) % 2**64 for value in sums]  # as 64 bits hold them, the smallest first
+    assert content_order(split).tolist() == sorted(range(len(split)), key=wrapped.__getitem__)
+
+
 def test_batchnorm_uses_the_statistics_of_the_batch(supernet, mini):
     # By hand: the batches in content order, the last one filled from the front, no running averages.
     split, size = mini.search_valid, 32
