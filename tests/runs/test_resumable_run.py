@@ -19,7 +19,7 @@ from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
-from nesbs.runs.stage_progress import Progress, peak_memory
+from nesbs.runs.stage_progress import Progress, Stage, peak_memory
 
 STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
 RESULTS = ["selection.json", "metrics.json", "predictions.json", "posterior.json"]
@@ -49,6 +49,22 @@ def test_the_record_has_the_evidence_at_the_end_of_the_start_that_was_kept(tmp_p
     run.posterior()
     noted = files.read_json(run.folder / "record.json")["stages"]["posterior"]
     assert (noted["kept"], noted["evidence"]) == (2, 60.0)
+
+
+def test_a_stage_that_learns_its_work_on_the_way_says_once_how_much_it_is(tmp_path):
+    told = []
+
+    class Told(Progress):
+        def start(self, stage, total):
+            told.append((stage, total))
+
+        def advance(self, done, note=""):
+            told.append(done)
+
+    stage = Stage(tmp_path, "selection", device="cpu", progress=Told())
+    for done in (1, 2, 3):
+        stage.share(done, 3)
+    assert told == [("selection", 3), 1, 2, 3]
 
 
 @pytest.mark.parametrize(("system", "unit"), [("darwin", 1), ("linux", 1024)])
