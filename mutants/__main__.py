@@ -71,6 +71,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--jobs", type=int, default=os.cpu_count() or 1, help="mutants tried at once, each in its own copy")
     add("--seconds", type=float, help="start no mutant after this many")
     add("--budget", type=float, default=60, help="seconds of unchanged tests for one mutant, the nearest tests first")
+    add("--slower", type=float, default=3, help="how many times what its tests took a mutant may take, and a minute")
     add("--only", nargs="*", default=[], metavar="ID", help="these alone, whatever is known of them")
     add("--again", nargs="*", default=[], choices=OUTCOMES, help="also those that ended so")
     add("--tests", nargs="*", default=[], metavar="PATH", help="run all of these instead of those that reach the line")
@@ -102,7 +103,7 @@ def _try_all(
     asked: list[Mutant], copies: list[Copy], reaching: Reaching | None, chosen: argparse.Namespace, until: float
 ) -> None:
     """Try mutants in as many copies as there are, and keep each result as soon as it is known."""
-    from mutants.copies import SLOWER, START
+    from mutants.copies import START
 
     free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     for copy in copies:
@@ -127,7 +128,7 @@ def _try_all(
             tests, limit = chosen.tests, WITHOUT_MAP
             if reaching is not None:
                 tests = reaching.tests(mutant, (chosen.root / mutant.path).read_text(), chosen.budget)
-                limit = START + SLOWER * sum(reaching.seconds[test] for test in tests)
+                limit = START + chosen.slower * sum(reaching.seconds[test] for test in tests)
             waiting.append(pool.submit(attempt, mutant, tests, limit))
         for number, future in enumerate(as_completed(waiting), 1):
             row = future.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import re
@@ -110,7 +111,7 @@ class OtherPartOfARequest(OtherPart):
 
 
 def mutants(root: Path, room: str, *, seed: int, count: int) -> list[Mutant]:
-    """`count` mutants of a room that compile, or as many as there are.
+    """`count` mutants of a room that compile to something else, or as many as there are.
 
     Places are taken in a random order, each with one of its changes, before any place gets a second one. The order
     hangs on the text of the place and not on its line, so that most of a sample stays when a file is edited.
@@ -123,7 +124,7 @@ def mutants(root: Path, room: str, *, seed: int, count: int) -> list[Mutant]:
             break
         source = (root / mutant.path).read_text()
         after = mutant.code(source)
-        if _compiles(after):
+        if _is_another(source, after):
             before, changed = _changed_lines(source, after)
             chosen.append(Mutant(**{**vars(mutant), "before": before, "after": changed}))
     return chosen
@@ -242,14 +243,15 @@ def _is_attribute(node: Any) -> bool:
     return before is not None and before.value == "."
 
 
-def _compiles(code: str) -> bool:
+def _is_another(source: str, changed: str) -> bool:
+    """Whether a change compiles and is more than another way to write the same, as `1e+300` is of `1e300`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(code, "mutant", "exec")
+            compile(changed, "mutant", "exec")
+            return ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
     except (SyntaxError, ValueError):
         return False
-    return True
 
 
 def _changed_lines(before: str, after: str) -> tuple[str, str]:

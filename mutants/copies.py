@@ -21,7 +21,7 @@ NOT_COPIED = {".git", ".venv", ".device", "build", "dist", "runs", "site"}
 PLAIN = ("-p", "no:randomly", "-p", "no:benchmark")
 TOOL = Path(__file__).parents[1]  # where the plugin for pytest is
 MEMORY = 8 * 2**30  # bytes a mutant may take: some of them ask for more than any machine has
-START, SLOWER = 60.0, 3.0  # a mutant may take this many seconds, and so many times what its tests took
+START = 60.0  # a mutant may take this many seconds, and some times what its tests took
 
 
 @dataclass(frozen=True)

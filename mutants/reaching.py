@@ -16,6 +16,7 @@ from mutants.changes import PACKAGE, Mutant
 from mutants.copies import PLAIN, Copy, environment
 
 HOUSE = "tests/test_house.py"
+SEPARATION = "tests/test_separation.py"  # its stages are made by whichever test comes first, so all of it is run
 COVERAGE, OUTCOMES = "coverage", "outcomes.json"
 # Tests of kernels, of the page in a browser, of the wheel, and of this: none of them is about the rooms.
 LEFT_OUT = ("tests/kernels", "tests/report/test_browser.py", "tests/test_packaging.py", "tests/test_mutants.py")
@@ -58,8 +59,10 @@ class Reaching:
             found = found.union(*(self._in_file[path] for path in named | rooms))
         if not mutant.inside or mutant.line not in range(first, last + 1):  # rules about constants and signatures
             found |= self._in_file[HOUSE]
+        if mutant.room == "separation":
+            found |= self._in_file[SEPARATION]
         chosen, spent = list[str](), 0.0
-        for test in sorted(found, key=lambda test: (_distance(test, mutant), self.seconds[test], test)):
+        for test in sorted(found, key=lambda test: (distance(test, mutant), self.seconds[test], test)):
             if chosen and spent + self.seconds[test] > budget:
                 continue
             chosen.append(test)
@@ -83,9 +86,11 @@ def _room(mutant: Mutant) -> str:
     return Path(mutant.path).relative_to(PACKAGE).parts[0]
 
 
-def _distance(test: str, mutant: Mutant) -> int:
-    """0 for the module's own tests and examples, 1 for the room's, 2 for all others."""
+def distance(test: str, mutant: Mutant) -> int:
+    """0 for the module's own tests and examples and for those of separation, 1 for the room's, 2 for all others."""
     file = Path(test.partition("::")[0])
+    if mutant.room == "separation" and file.as_posix() == SEPARATION:
+        return 0
     if file.as_posix() == mutant.path or file.stem == f"test_{Path(mutant.path).stem}":
         return 0
     return 1 if len(file.parts) > 2 and file.parts[-2] == _room(mutant) else 2

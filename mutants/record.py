@@ -65,6 +65,17 @@ def table(rows: Iterable[Mapping[str, Any]], by: str) -> str:
     return "\n".join(lines)
 
 
+def modules(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Of each module how many were killed of those not judged equivalent, a line for each folder, in Markdown."""
+    folders: dict[str, list[str]] = {}
+    for path, tally in sorted(counts(rows, "path").items()):
+        *folder, name = path.removeprefix("src/nesbs/").removesuffix(".py").split("/")
+        if path != "all":
+            share_of = f"{tally['killed']} of {tally['tried'] - tally['equivalent']}"
+            folders.setdefault("/".join(folder), []).append(f"{name} {share_of}")
+    return "\n".join(f"- {folder or 'beside the rooms'}: {', '.join(found)}" for folder, found in folders.items())
+
+
 def survivors(rows: Iterable[Mapping[str, Any]]) -> str:
     """Every mutant that was not killed, with what was judged of it, as a table in Markdown."""
     judged = equivalent()

@@ -82,6 +82,8 @@ MISUSES = {
     "load with an unknown keyword": (lambda m: nesbs.load_dataset(limit=3), "did you mean"),
     "a data set of a strange fraction": (lambda m: nesbs.Dataset("", m.data.train, m.data.test, NAN), "valid_fraction"),
     "a data set without splits": (lambda m: nesbs.Dataset("", [1], [2]), "must be a Split each, found a list"),
+    "a data set without training images": (lambda m: nesbs.Dataset("", [1], m.data.test), "must be a Split each"),
+    "a data set without test images": (lambda m: nesbs.Dataset("", m.data.train, [2]), "must be a Split each"),
     "a split of numbers": (lambda m: nesbs.Split(3, torch.zeros(1), ("a", "b"), None, None), "stored must be"),
     "a split with too few labels": (
         lambda m: nesbs.Split(m.data.train.stored, torch.zeros(3), ("a", "b"), m.data.train.mean, m.data.train.std),

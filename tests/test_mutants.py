@@ -10,6 +10,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutants import changes
 from mutants.__main__ import main
+from mutants.reaching import distance
 from mutants.record import counts, read_results, share, survivors, table
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +83,18 @@ def test_every_other_part_of_the_images_is_put_where_one_is_named(project, monke
 def test_no_place_is_changed_twice_before_every_place_is_changed_once(project):
     source = "def total(a, b, c, d):\n    return a + b * c - d\n"
     assert len({mutant.operator.split("_")[1] for mutant in mutants_of(project, source)[:3]}) == 3
+
+
+def test_another_way_to_write_the_same_number_is_no_change(project):
+    assert mutants_of(project, "LIMIT = 1e300\n") == []
+    assert len(mutants_of(project, "LIMIT = 1e3\n")) == 2
+
+
+def test_of_separation_its_own_tests_come_first(project, monkeypatch):
+    monkeypatch.setitem(changes.ROOMS, "separation", ("metrics.py",))
+    mutant = mutants_of(project, SOURCE, "separation")[0]
+    tests = ["tests/runs/test_a.py::test", "tests/test_metrics.py::test", "tests/test_separation.py::test[a::b]"]
+    assert [distance(test, mutant) for test in tests] == [2, 0, 0]
 
 
 def test_a_mutant_keeps_its_name_when_other_lines_change(project):

@@ -229,6 +229,13 @@ def test_with_the_supernets_weights_too(name, searched, tmp_path):
     assert seen(lambda: method.outcome(harness)) == (set(), {TEST})
 
 
+def test_a_pool_predicts_held_out_images_where_it_judges_and_test_images_at_the_end(searched, tmp_path):
+    harness = harness_of(searched, "trained", tmp_path)
+    architectures = [next(iter(harness.run.space))]
+    assert seen(lambda: harness.judged.log_probs(architectures)) == ({TRAIN}, {VALID})
+    assert seen(lambda: harness.trained.log_probs(architectures)) == ({TRAIN, VALID}, {TEST})
+
+
 def test_budgets_and_their_curves_are_judged_on_held_out_images(searched, tmp_path):
     run = harness_of(searched, "supernet", tmp_path).run
     path = next(iter(run.space))

@@ -149,6 +149,7 @@ def test_sanity_checks_find_attacks_that_do_not_work():
     names = list(sanity_attacks(Pgd()))
     good = dict(zip(names, (0.88, 0.5, 0.4, 0.3, 0.29, 0.0), strict=True))
     assert all(check.passed for check in sanity_checks(0.9, good))
+    assert list(sanity_checks(0.9, good)[1].accuracies) == ["clean", "FGSM", "PGD-40"]  # the steps that were asked for
     for name, value, place in (
         (names[-1], 0.2, 0),  # an attack without bounds leaves some standing
         ("FGSM", 0.1, 1),  # one step does more than forty

@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from contracts import METHOD_NAMES
@@ -9,6 +10,8 @@ from toys import StopError, Stopping, compared_recipe, without_seconds
 
 from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
+from nesbs.compare.one_shot import OneShot
+from nesbs.compare.pool_search import PoolSearch
 from nesbs.errors import NesbsError
 from nesbs.runs.resumable_run import Run
 
@@ -31,6 +34,43 @@ def prepare(folder):
     harness = harness_in(folder)
     harness.run.selection()
     harness.judged.train(harness.candidates)
+
+
+def test_which_methods_train_one_network_in_full():
+    one = {name for name, method in METHODS.items() if method.one_network}
+    assert one == {
+        "mc-droppath",
+        "snapshot",
+        "single-best",
+        "rsps",
+        "darts",
+        "darts-2nd",
+        "gdas",
+        "setn",
+        "enas",
+        "snas",
+    }
+
+
+def test_estimates_of_a_pool_are_one_step_of_a_stage_of_the_run():
+    stages = []
+
+    def stage(*about):
+        stages.append(about)
+        return contextlib.nullcontext()
+
+    run = SimpleNamespace(stage=stage, space=None, recipe=SimpleNamespace(seed=0))
+    about = {"candidates": (), "size": 1, "score": lambda: None, "out_of_time": None}
+    for judge in ("trained", "supernet"):
+        harness = SimpleNamespace(run=run, settings=SimpleNamespace(judge=judge), **about)
+        assert PoolSearch("x", "", lambda candidates: "chosen").choose(harness) == "chosen"
+    assert stages == [("rival x", 1)]
+
+
+def test_a_one_shot_search_is_charged_for_the_architectures_it_judges_at_the_end():
+    harness = SimpleNamespace(settings=SimpleNamespace(samples=7))
+    charged = {name: method.evaluations(harness) for name, method in METHODS.items() if isinstance(method, OneShot)}
+    assert charged == {"rsps": 7, "darts": 0, "darts-2nd": 0, "gdas": 0, "snas": 0, "setn": 7, "enas": 7}
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nesbs.evaluation.comparing import intervals
+from nesbs.evaluation.comparing import Difference, intervals
 
 
 def test_the_gain_is_paired_over_images():
@@ -29,3 +29,9 @@ def test_the_gain_is_paired_over_images():
     assert found["best"]["nll"]["gain"] == pytest.approx(0.01 * (math.log(0.8) - math.log(0.3)))
     assert len(found["members"]) == 2
     assert found == intervals(torch.stack([network(400), network(430), network(410)]), labels)
+
+
+def test_a_difference_is_on_a_side_where_its_interval_excludes_zero():
+    sides = {(0.1, 0.3): "higher", (-0.3, -0.1): "lower", (-0.1, 0.3): None, (0.0, 0.3): None, (-0.3, 0.0): None}
+    assert {(low, high): Difference(0.1, low, high).verdict for low, high in sides} == sides
+    assert Difference(0.1, None, None).verdict is None

@@ -23,6 +23,29 @@ def images_for(name, mini):
     return colour((32, 32), 40) if CORRUPTIONS[name].needs_colour else mini.test.pixels()
 
 
+# Accuracies under corruptions can be compared with earlier ones only while these stay: who changes one means to.
+STRENGTHS = {
+    "gaussian-noise": (0.04, 0.08, 0.12, 0.18, 0.26),
+    "shot-noise": (0.08, 0.14, 0.2, 0.3, 0.42),
+    "impulse-noise": (0.02, 0.05, 0.09, 0.15, 0.24),
+    "gaussian-blur": (0.5, 0.8, 1.1, 1.5, 2.1),
+    "defocus-blur": (0.9, 1.4, 1.9, 2.5, 3.3),
+    "motion-blur": (2.0, 3.5, 5.0, 7.0, 10.0),
+    "fog": (0.2, 0.35, 0.5, 0.62, 0.74),
+    "brightness": (0.1, 0.2, 0.3, 0.4, 0.5),
+    "contrast": (0.3, 0.5, 0.65, 0.78, 0.88),
+    "saturation": (0.3, 0.5, 0.7, 0.85, 1.0),
+    "pixelate": (0.2, 0.35, 0.5, 0.62, 0.72),
+    "jpeg": (40, 60, 75, 86, 94),
+    "rotation": (6, 12, 18, 25, 35),
+    "elastic": (1.0, 1.8, 2.6, 3.6, 5.0),
+}
+
+
+def test_the_strengths_are_those_of_earlier_figures():
+    assert {name: corruption.strengths for name, corruption in CORRUPTIONS.items()} == STRENGTHS
+
+
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_a_severity_is_further_from_the_clean_image_than_the_one_before(name, mini):
     images = images_for(name, mini)

@@ -8,7 +8,7 @@ from contracts import SPACES, TOYS
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.spaces import darts, nasbench201, toy_edges
+from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs
 
 
 def random_posterior(space, seed=0, scale=1.5, temperature=1.0):
@@ -29,6 +29,18 @@ def test_probabilities_entropy_kl_and_mode_equal_enumeration(make, temperature):
     kl = float((log_p.exp() * (log_p + math.log(len(space)))).sum())
     assert float(posterior.kl()) == pytest.approx(kl, abs=1e-5)
     assert posterior.mode() == everything[int(log_p.argmax())]
+
+
+def test_the_likeliest_pair_is_not_that_of_the_mode_where_its_operations_are_unsure():
+    space = toy_pairs()
+    logits = random_posterior(space, scale=0.01).logits
+    names = [variable.name for variable in space.variables]
+    logits[names.index("normal inputs of 3"), :3] = torch.tensor([0.2, 0.1, 0.0])  # 0+1 before 0+2 before 1+2
+    logits[names.index("normal 2→3"), 0] = 5.0  # the other operations are one half each
+    everything = list(space)
+    best = everything[int(Posterior(space, logits).log_prob(everything).argmax())]
+    assert space.variables[2].choices[space.encode(best)[2]] == "0+2"
+    assert Posterior(space, logits).mode() == best
 
 
 @pytest.mark.parametrize("make", SPACES)

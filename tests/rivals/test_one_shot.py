@@ -1,5 +1,6 @@
 """One-shot methods: each finds what was planted, keeps to its own rule, and resumes."""
 
+import math
 from functools import partial
 
 import pytest
@@ -214,6 +215,21 @@ def test_adam_takes_another_momentum(noise):
         learner.climb(logits.grad, 0.05, momentum=0.5)
         adam.step()
     torch.testing.assert_close(learner.logits, logits.detach())
+
+
+def test_the_second_order_looks_a_step_of_training_ahead(noise, monkeypatch):
+    sizes = []
+
+    def hyper_gradient(train_loss, valid_loss, weights, alpha, step_size):
+        sizes.append(step_size)
+        return torch.zeros_like(alpha)
+
+    monkeypatch.setitem(darts.__globals__, "hyper_gradient", hyper_gradient)
+    darts(SearchRequest(toy_edges(), noise.search_train, noise.search_valid, SMALL), second_order=True)
+    # As long as the training's own step, which goes down by a cosine over all batches of the images it learns from.
+    total = SMALL.epochs * (len(noise.search_train) // SMALL.batch_size)
+    cosine = [SMALL.learning_rate * (1 + math.cos(math.pi * step / total)) / 2 for step in range(total)]
+    assert sizes == pytest.approx(cosine)
 
 
 @pytest.mark.parametrize("name", ["darts second order", "gdas", "enas"])

@@ -189,6 +189,14 @@ def test_whose_lock_blocks(sleeper, tmp_path):
         pass
 
 
+def test_the_first_process_of_a_machine_holds_a_lock_as_any_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "is_living", lambda process, start: True)
+    monkeypatch.setattr(os, "getpid", lambda: 2)  # where this one is the first
+    lock_of(1).write(tmp_path / ".lock.json")
+    with pytest.raises(NesbsError, match="in use by process 1 on"), locked(tmp_path):
+        pass
+
+
 def test_without_proc_a_process_counts_as_living_while_its_number_does(sleeper, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "process_start", lambda process: "")
     lock_of(sleeper.pid, start="").write(tmp_path / ".lock.json")

@@ -46,6 +46,9 @@ def test_truth_is_trained_and_compared(run, capsys):
     measure_quality(run, architectures=8, candidates=20, epochs=1, sizes=(1,))
     assert {path: path.stat().st_mtime_ns for path in members} == before
     assert len(list((run.folder / "quality-1-epochs").glob("*.safetensors"))) == 8
+    # Without sizes those of which two architectures or more are left over, without epochs a quarter of the members'.
+    usual = measure_quality(run, architectures=5, candidates=20)
+    assert (list(usual.points), usual.truth.epochs) == (["1", "3"], max(1, run.recipe.members.epochs // 4))
     assert measure_quality(run, architectures=6, candidates=20, epochs=1, sizes=(1, 3)).to_json() == found
     architecture = run.space.parse(entry["architecture"])
     estimator = nesbs.Estimator(run.supernet(), run.data.search_valid, batch_size=run.recipe.search.batch_size)

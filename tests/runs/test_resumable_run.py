@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
-from nesbs.runs.stage_progress import Progress
+from nesbs.runs.stage_progress import Progress, Stage, peak_memory
 
 STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
 RESULTS = ["selection.json", "metrics.json", "predictions.json", "posterior.json"]
@@ -32,6 +34,46 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     tiny(folder).scores()
     return folder
+
+
+def test_the_record_has_the_evidence_at_the_end_of_the_start_that_was_kept(tmp_path, monkeypatch):
+    run = tiny(tmp_path / "run", changes=["posterior.steps=3", "posterior.starts=2"])
+
+    def fit(*_, on_step, on_best_start, **__):
+        for step in range(1, 7):
+            on_step(step, 1.0, 10.0 * step)
+        on_best_start(1)
+        return nesbs.Posterior(run.space)
+
+    monkeypatch.setattr("nesbs.runs.resumable_run.fit_posterior", fit)
+    run.posterior()
+    noted = files.read_json(run.folder / "record.json")["stages"]["posterior"]
+    assert (noted["kept"], noted["evidence"]) == (2, 60.0)
+
+
+def test_a_stage_that_learns_its_work_on_the_way_says_once_how_much_it_is(tmp_path):
+    told = []
+
+    class Told(Progress):
+        def start(self, stage, total):
+            told.append((stage, total))
+
+        def advance(self, done, note=""):
+            told.append(done)
+
+    stage = Stage(tmp_path, "selection", device="cpu", progress=Told())
+    for done in (1, 2, 3):
+        stage.share(done, 3)
+    assert told == [("selection", 3), 1, 2, 3]
+
+
+@pytest.mark.parametrize(("system", "unit"), [("darwin", 1), ("linux", 1024)])
+def test_memory_is_in_bytes_where_there_is_no_proc(system, unit, monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr("nesbs.runs.stage_progress.Path", lambda path: Path(f"/nowhere{path}"))
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=7))
+    assert peak_memory("cpu") == 7 * unit
 
 
 def test_a_run_folder_holds_what_it_should(whole):

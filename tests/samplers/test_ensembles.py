@@ -1,6 +1,7 @@
 """Every sampler: legal ensembles, the same from the same generator, duplicates as the policy says."""
 
 import math
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -38,6 +39,12 @@ def test_proposals_are_legal_and_reproducible(sampler, make):
     for proposal in one:
         assert len(set(proposal.architectures)) == 3
         assert all(space.parse(str(a)) == a for a in proposal.architectures)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_a_sampler_stays_what_it_is(sampler):
+    with pytest.raises(FrozenInstanceError):
+        sampler.name = "another"
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)

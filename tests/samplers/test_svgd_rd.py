@@ -154,6 +154,13 @@ def test_particles_that_leave_all_bounds_are_an_error(random):
         sample_svgd_rd(two_gaussians, torch.randn(3, 2, generator=random), delta=0.0, step_size=1e6)
 
 
+def test_every_run_has_a_delta_of_its_own_or_all_have_one(random):
+    start = torch.randn(3, 4, 2, generator=random)
+    for shape in ((2,), (4,), (3, 1), (3, 4)):
+        with pytest.raises(NesbsError, match=rf"^delta must be one number or \(3,\), found \({shape[0]},"):
+            sample_svgd_rd(two_gaussians, start, delta=torch.zeros(shape), steps=1)
+
+
 def test_median_bandwidth_by_hand():
     # Points 0, 1, 3: squared distances 1, 9, 4, median 4; points 0, 1, 3, 7: 1, 9, 49, 4, 36, 16, median 12.5.
     for points, median in (([0.0, 1.0, 3.0], 4.0), ([0.0, 1.0, 3.0, 7.0], 12.5)):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nesbs.spaces import nasbench201, toy_edges
-from nesbs.supernet import Estimator, content_order, train_supernet
+from nesbs.supernet import Estimator, Supernet, content_order, train_supernet
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,23 @@ def test_the_order_mixes_the_classes(mini):
     first = split.labels[content_order(split)][:30]
     assert len(first.unique()) >= 7
     assert sorted(content_order(split).tolist()) == list(range(len(split)))
+
+
+def test_the_order_is_that_of_a_projection_in_exact_arithmetic(noise):
+    split = noise.search_valid
+    pixels = split.bytes(torch.arange(len(split))).flatten(1).tolist()
+    weights = torch.randint(-(2**62), 2**62, (len(pixels[0]),), generator=torch.Generator().manual_seed(0)).tolist()
+    sums = [sum(pixel * weight for pixel, weight in zip(image, weights, strict=True)) for image in pixels]
+    wrapped = [(value + 2**63) % 2**64 for value in sums]  # as 64 bits hold them, the smallest first
+    assert content_order(split).tolist() == sorted(range(len(split)), key=wrapped.__getitem__)
+
+
+def test_a_supernet_made_by_hand_estimates_in_full_precision(noise):
+    built = train_supernet(toy_edges(), noise.search_train, epochs=1, channels=2, cells=1)
+    by_hand = Supernet(built.space, built.network).eval()
+    architecture = list(toy_edges())[-1]
+    one, two = (Estimator(each, noise.search_valid).logits(architecture) for each in (built, by_hand))
+    assert torch.equal(one, two)
 
 
 def test_batchnorm_uses_the_statistics_of_the_batch(supernet, mini):

@@ -19,6 +19,7 @@ from nesbs.supernet import (
     fair_group,
     train_supernet,
 )
+from nesbs.supernet.train import supernet_training
 from nesbs.training import Epoch, train
 
 SMALL = {"cells": 3, "channels": 2, "batch_size": 16, "crop": 1}
@@ -259,3 +260,15 @@ def test_wrong_types_are_told_what_was_expected(noise):
         supernet(noise.search_train.pixels(slice(0, 2)), "none")
     with pytest.raises(NesbsError, match=r"^split must be a Split such as data.search_valid, found a Dataset$"):
         Estimator(supernet, noise)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("fitting", [True, False])
+def test_kernels_train_where_they_are_asked_for_and_fit(asked, fitting, noise, monkeypatch):
+    objectives = []
+    monkeypatch.setattr("nesbs.supernet.train.fits", lambda *_: fitting)
+    monkeypatch.setattr("nesbs.supernet.train.training", lambda *given, **_: objectives.append(given[2]))
+    settings = SupernetSettings(epochs=1, channels=2, cells=1, record=asked)
+    supernet = build_supernet(toy_edges(), noise.search_train, settings, seed=0)
+    supernet_training(supernet, noise.search_train, settings, [], seed=0)
+    assert (objectives[0].record is not None) == (asked and fitting)

@@ -9,6 +9,7 @@ import torch
 from contracts import TOYS
 from scipy.stats import spearmanr
 
+from nesbs.data.split import make_split
 from nesbs.spaces import nasbench201, toy_edges
 from nesbs.supernet import Untrained
 from nesbs.supernet.untrained import CHANGE, IMAGES, answers
@@ -60,6 +61,14 @@ def test_every_image_is_changed_alike(mini):
     change = untrained._changed - untrained._images
     torch.testing.assert_close(change, change[:1].expand_as(change), atol=1e-6, rtol=0)
     assert float(change.std()) == pytest.approx(CHANGE, rel=0.1)
+
+
+def test_every_channel_is_changed_by_itself():
+    images = torch.randint(256, (20, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split = make_split(images, torch.arange(20) % 2, ("a", "b"), source="colours")
+    untrained = Untrained(toy_edges(), split, cells=1, channels=4)
+    change = (untrained._changed - untrained._images)[0].flatten(1)
+    assert float(torch.corrcoef(change).triu(1).abs().max()) < 0.5
 
 
 def test_what_nothing_passes_through_makes_no_difference(mini):
