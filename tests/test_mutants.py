@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import documents
 import pytest
 import yaml
 
@@ -11,9 +12,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutants import changes
 from mutants.__main__ import main
 from mutants.reaching import distance
-from mutants.record import counts, read_results, share, survivors, table
+from mutants.record import counts, equivalent, modules, read_results, share, survivors, table
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "mutants.md"
+RECORD = json.loads((ROOT / "results" / "mutants" / "mutants.json").read_text())
+TABLES = {"rooms": lambda rows: table(rows, "room"), "modules": modules, "survivors": survivors}  # of the page
+STRICT = ("samplers", "posterior", "ensemble", "metrics", "attacks")  # 95 % of these must be killed
 SOURCE = '''
 LIMIT: int | None = 3
 
@@ -147,3 +152,31 @@ def test_a_timeout_is_no_kill_and_an_equivalent_mutant_does_not_count(tmp_path, 
 def test_a_line_that_was_cut_off_is_tried_again(tmp_path):
     (tmp_path / "results.jsonl").write_text('{"id": "a", "outcome": "killed"}\n{"id": "b", "outc')
     assert list(read_results(tmp_path / "results.jsonl")) == ["a"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_has_what_the_record_has(name):
+    assert documents.table(PAGE.read_text(), name) == TABLES[name](RECORD["mutants"])
+
+
+def test_the_record_has_enough_mutants_and_the_tests_kill_enough():
+    by_room = counts(RECORD["mutants"], "room")
+    assert by_room["all"]["tried"] >= 400
+    assert by_room["all"]["lost"] == 0
+    for room in STRICT:
+        assert by_room[room]["tried"] >= 40
+        assert share(by_room[room]) >= 0.95
+    assert share(by_room["separation"]) == share(by_room["named"]) == 1
+
+
+def test_only_what_survived_is_judged_equivalent():
+    alive = {row["id"] for row in RECORD["mutants"] if row["outcome"] != "killed"}
+    assert equivalent().keys() <= alive
+
+
+if __name__ == "__main__":  # writes the page's tables anew
+    text = PAGE.read_text()
+    for name, made in TABLES.items():
+        start, end = f"<!-- {name} table -->\n", "\n<!-- end -->"
+        text = text.replace(start + documents.table(text, name) + end, start + made(RECORD["mutants"]) + end)
+    PAGE.write_text(text)

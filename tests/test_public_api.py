@@ -28,7 +28,11 @@ LISTS = [
     (nesbs.Ensemble, EnsembleSettings, {"size", "architectures"}),
     (nesbs.evaluate, EvaluationSettings, set(EvaluationSettings.model_fields) - {"batch_size", "bins"}),
     (nesbs.SvgdRd, SamplerSettings, {"name"}),
-    (nesbs.sample_svgd_rd, SamplerSettings, {"name", "variance", "delta"}),  # one δ, not a grid of which the best is kept
+    (
+        nesbs.sample_svgd_rd,
+        SamplerSettings,
+        {"name", "variance", "delta"},
+    ),  # one δ, not a grid of which the best is kept
 ]
 WIDER = {"name": "str | pathlib.Path", "root": "str | pathlib.Path | None", "delta": "float | Sequence[float]"}
 
