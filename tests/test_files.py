@@ -162,7 +162,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         files.read_json(tmp_path / "pipe.json")
 
 
-@pytest.mark.parametrize("text", [None, "{", "[" * 100_000, "1" * 5000])
+@pytest.mark.parametrize("text", [None, "{", "[" * 100_000, "1" * 5000], ids=["none", "cut", "deep", "digits"])
 def test_text_about_tensors_that_is_missing_or_broken_is_named(text, tmp_path):
     about = {} if text is None else {"losses": text}
     with pytest.raises(NesbsError, match=r"member.safetensors does not say its losses: remove it"):

@@ -181,7 +181,7 @@ def test_bad_input_ends_with_code_2_and_a_line(arguments, message, tmp_path, cap
         (["seed=!!timestamp x"], "--set seed: the value is not valid YAML"),
         (["data.name=~nobody-of-this-name/x"], "there is no such home folder"),
     ],
-    ids=lambda value: value[0][:40] if isinstance(value, list) else "",
+    ids=lambda value: value[0][:30] if isinstance(value, list) else "",
 )
 def test_settings_out_of_bounds_are_refused_before_anything_is_made(settings, message, tmp_path, capsys):
     arguments = [part for setting in settings for part in ("--set", setting)]

@@ -343,6 +343,7 @@ def write_members(path, compression=zipfile.ZIP_STORED, **members):
         (b"", r"not a whole \.npz file"),
         (b"cos\nsystem\n(S'true'\ntR.", r"not a whole \.npz file"),
     ],
+    ids=lambda value: ascii(value)[:40],
 )
 def test_an_npz_that_claims_too_much_takes_no_memory(tmp_path, member, message):
     path = write_members(tmp_path / "a.npz", x=member, y=npy_header((3,), "<i8") + bytes(24))
@@ -398,6 +399,7 @@ def test_an_encrypted_or_strange_archive_is_refused(tmp_path):
             "all training images are of class y: two classes or more are needed",
         ),
     ],
+    ids=lambda value: ascii(value)[:40],
 )
 def test_class_names_are_different_texts_that_can_be_printed(tmp_path, changes, message):
     with pytest.raises(NesbsError, match=message) as error:

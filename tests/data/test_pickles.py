@@ -134,6 +134,7 @@ FUNCTION = b"cnumpy.core.multiarray\n_reconstruct\n"
         (b"\x89PNG\r\n\x1a\n", "refused|not a whole pickle"),
         (HEAD + b"}", "not a whole pickle"),
     ],
+    ids=lambda value: ascii(value)[:40],
 )  # fmt: skip
 def test_hostile_and_broken_pickles_are_refused(tmp_path, blob, message):
     with pytest.raises(NesbsError, match=message):

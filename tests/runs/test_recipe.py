@@ -87,6 +87,7 @@ def test_a_wrong_change_is_refused(changes, message):
         ("1: 2\n", "must be sections with settings"),
         ("data: {1: 2}\n", "data"),
     ],
+    ids=lambda value: ascii(value)[:40],
 )
 def test_a_wrong_file_is_refused(text, message, tmp_path):
     path = tmp_path / "recipe.yaml"
