@@ -27,7 +27,7 @@ from soak.faults import DISTURBED, FAULTS
 from soak.inputs import Make, try_input
 from soak.judging import COLUMNS, Fault, Verdict, plain, repeat
 
-SHARES = {"setting": 0.6, "recipe": 0.1, "run-file": 0.12, "image": 0.1, "option": 0.08}  # of the inputs
+SHARES = {"setting": 0.66, "recipe": 0.08, "run-file": 0.1, "image": 0.08, "option": 0.08}  # of the inputs
 EACH_FAULT = 12  # how often each of the other faults is tried
 KINDS = ("kill", *SHARES, *FAULTS)
 RECORD = Path("results/soak/soak.json")

@@ -186,7 +186,7 @@ def test_experiments_of_one_scale_share_their_runs():
 
 def test_a_setting_that_came_later_moves_no_shared_folder_while_it_has_its_default(tmp_path):
     work, recipe = Work(experiment("table2"), "smoke", tmp_path), load_recipe("smoke-darts")
-    # As it was before members.colour_jitter, supernet.colour_jitter and posterior.schedule were there.
+    # As it was before the settings of ADDED_LATER were there.
     assert work.place(recipe).name == BEFORE
     for change in ("members.colour_jitter=[0.1, 0, 0, 0]", "posterior.schedule=constant"):
         assert work.place(load_recipe("smoke-darts", [change])).name != BEFORE
