@@ -207,7 +207,7 @@ def test_bayesian_optimisation_is_asked_with_the_seeds_own_stream_and_counts_its
         streams.append(names)
         return generator(*names, **more)
 
-    monkeypatch.setattr("nesbs.ensemble.choosing.tune_delta", tune)
+    monkeypatch.setattr("nesbs.ensemble.tune_delta.tune_delta", tune)
     monkeypatch.setattr("nesbs.ensemble.choosing.rng.generator", listen)
     arguments = {"size": 2, "rounds": 1, "sampler": SvgdRd(steps=5), "tune": "bayesian", "trials": 2, "seed": 3}
     choice = search(

@@ -20,7 +20,7 @@ from nesbs.ensemble import Ensemble, by_content, ensemble_losses
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
 from nesbs.evaluation.ranking import SHARE
-from nesbs.posterior import ReferenceRanks, reference_ranks
+from nesbs.posterior import ReferenceRanks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
 from nesbs.runs.choice_quality import choice_by_table, choice_by_training
@@ -191,7 +191,7 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> Qual
 
 def _evidence(run: Run, estimator: Estimator) -> tuple[ReferenceRanks | None, Evidence | None]:
     """The reference of the posterior, and the evidence against architectures by it; None where there is none."""
-    settings, size = run.recipe.posterior, (run.recipe.members.cells, run.recipe.members.channels)
+    settings = run.recipe.posterior
     if not settings.reference:
         return None, None
 
@@ -199,14 +199,7 @@ def _evidence(run: Run, estimator: Estimator) -> tuple[ReferenceRanks | None, Ev
         return -metrics.nll(log_probs, estimator.split.labels, noise=settings.noise).cpu()
 
     with run.stage("quality reference", settings.reference, fresh=True) as stage:
-        ranks = reference_ranks(
-            run.space,
-            run.data.search_valid,
-            settings,
-            seed=run.recipe.seed,
-            members=size,
-            on_progress=stage.untrained,
-        )
+        ranks = run.ranks(stage.untrained)
         assert ranks is not None
         batches = []
         for start in range(0, settings.reference, AT_ONCE):

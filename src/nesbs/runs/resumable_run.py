@@ -230,8 +230,10 @@ class Run:
         started = time.perf_counter()
         ranks = self.ranks(stage.untrained) if settings.judge == "evidence" else None
         prepared = time.perf_counter() - started
-        images, members = self.data.search_train, self.recipe.members
-        training = KeptTraining(images, members, folder=self.folder / folder, stage=stage)
+        training = None
+        if settings.judge == "trained":
+            images, members = self.data.search_train, self.recipe.members
+            training = KeptTraining(images, members, folder=self.folder / folder, stage=stage)
         selection = search(
             supernet,
             posterior,
@@ -241,7 +243,7 @@ class Run:
             combine=self.recipe.ensemble.combine,
             seed=self.recipe.seed,
             ranks=ranks,
-            training=training if settings.judge == "trained" else None,
+            training=training,
             on_progress=stage.share,
             **settings.model_dump(),
         )
