@@ -7,10 +7,15 @@ from nesbs.compare.one_architecture import Deep, McDropPath, Snapshot
 from nesbs.compare.one_shot import ONE_SHOT
 from nesbs.compare.pool_search import ENSEMBLE_SEARCHES, SINGLE_BEST
 from nesbs.compare.posterior_search import NESBS, NESBS_MC
+from nesbs.compare.unjudged import UNJUDGED, Likeliest
 from nesbs.errors import NesbsError, did_you_mean
 
 REFERENCE = NESBS.name  # the method the others are held against: the recipe's own sampler
-LISTED = (NESBS, NESBS_MC, *ENSEMBLE_SEARCHES, Deep(), McDropPath(), Snapshot(), SINGLE_BEST, *ONE_SHOT)
+LISTED = (
+    *(NESBS, NESBS_MC, *UNJUDGED, Likeliest()),
+    *(*ENSEMBLE_SEARCHES, Deep(), McDropPath(), Snapshot(), SINGLE_BEST),
+    *ONE_SHOT,
+)
 METHODS: dict[str, Method] = {method.name: method for method in LISTED}
 
 
