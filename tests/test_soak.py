@@ -9,6 +9,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from documents import table
 
 from nesbs.cli.entry_point import COMMANDS
 from nesbs.records.recipe import Recipe
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from soak import bad_recipes, bad_run_files, bad_settings
 from soak.__main__ import SHARES, guarded, makers
 from soak.children import Ended
-from soak.judging import Fault, different, judge, lost, prints
+from soak.judging import COLUMNS, Fault, different, judge, lost, prints
 
 ROOT = Path(__file__).parents[1]
 # A command that is resumed: two files, made one after the other, and a record with what a machine's mood may change.
@@ -256,3 +257,13 @@ def test_a_mistake_of_its_own_ends_one_case_and_counts():
     with pytest.raises(StopIteration) as ended:
         case.send([])
     assert ended.value.value.faults == (Fault("tracebacks", "OSError: no folder"),)
+
+
+def test_the_page_has_the_records_table():
+    found = json.loads((ROOT / "results" / "soak" / "soak.json").read_text())
+    total = {"kind": "all", **{column: sum(row[column] for row in found["rows"]) for column in ("tried", *COLUMNS)}}
+    heads = ("kind", "tried", *COLUMNS)
+    lines = ["| " + " | ".join(str(row[head]) for head in heads) + " |" for row in [*found["rows"], total]]
+    assert table((ROOT / "docs" / "faults.md").read_text(), "soak").splitlines()[2:] == lines
+    assert {row["kind"]: row["tried"] for row in found["rows"]}["kill"] >= 100
+    assert sum(row["tried"] for row in found["rows"] if row["kind"] in SHARES) >= 1000
