@@ -386,6 +386,34 @@ def samplers():
     return "\n".join(lines)
 
 
+def judges():
+    """What each judge chose, by the truth: means of the searches, and the paired difference from the candidates."""
+    rows = read("judges", "judges.json")["rows"]
+    lines = [
+        "| chosen by | from | gain's weight | members' accuracy % | less the candidates', 95 % interval "
+        "| the weakest's % | edges differing % | seconds |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    all_candidates = np.array([row["accuracy"] for row in rows if row["chosen"] == "candidates"])
+    for kind in dict.fromkeys((row["chosen"], row.get("judge"), row.get("gain"), row.get("gain_pool")) for row in rows):
+        way, judge, gain, pool = kind
+        if gain not in (None, 0.0, 0.5, 1.0) or pool == "uniform":
+            continue
+        same = [row for row in rows if (row["chosen"], *(row.get(key) for key in JUDGED)) == kind]
+        accuracies = np.array([row["accuracy"] for row in same])
+        mean, half = _paired(accuracies, all_candidates)
+        apart = f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})".replace("-", "−")
+        about = {"candidates": ("nobody: all ensembles drawn", "–"), "unjudged": ("nobody: those drawn at δ = 0", "–")}
+        name, source = about.get(way, (f"`{judge}`", {"rounds": "ensembles", "forward": "all members"}.get(way)))
+        cells = [name, source, "–" if gain is None else f"{gain:g}", f"{accuracies.mean():.2f}"]
+        cells += ["–" if way == "candidates" else apart, f"{fmean(row['weakest'] for row in same):.2f}"]
+        cells.append(f"{100 * fmean(row['differing'] for row in same):.0f}")
+        cells.append("–" if judge in (None, "likelihood") else f"{fmean(row['judge_seconds'] for row in same):.0f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+JUDGED = ("judge", "gain", "gain_pool")  # what tells judges apart in their record
 CHOSEN = {  # folders of ensembles trained under the seeds of five searches
     "trained": "three architectures by short trainings",
     "likeliest-apart": "three likely architectures that differ",

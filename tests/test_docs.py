@@ -188,6 +188,7 @@ CHECKS = {
         (NOTES, "estimators", tables.estimators),
         (NOTES, "estimators on the benchmark", tables.estimators_on_the_benchmark),
         ("choosing", "samplers", tables.samplers),
+        ("choosing", "judges", tables.judges),
         ("choosing", "chosen", tables.chosen_ensembles),
         ("attack", "attacks", tables.attacks),
         ("compare", "curves", lambda: tables.curves("curves-forward", (5, 10, 20, 50, 100))),
@@ -303,6 +304,15 @@ def test_what_the_page_on_choosing_says_is_in_the_records():
     assert f"({found['spearman_best_tenth']:.3f})" in said
     held = sum(row["in_table"] for row in record["rows"]) / len(record["rows"])
     assert f"({100 * held:.0f} % of the members)" in said
+    shown = [line.strip("| ").split(" | ") for line in table(TEXTS["choosing"], "judges").splitlines()[2:]]
+    judged = {(line[0].strip("`"), line[1], line[2]): line for line in shown}
+    drawn, by_loss = judged["nobody: all ensembles drawn", "–", "–"], judged["likelihood", "ensembles", "–"]
+    one_by_one = judged["likelihood", "all members", "–"]
+    assert f"{by_loss[3]} % where the candidates have {drawn[3]} %, and {one_by_one[3]} % member by member" in said
+    evidence = judged["evidence", "ensembles", "0"]
+    assert f"{evidence[3]} %, on {evidence[6]} % of the edges" in said
+    likely, alike = judged["posterior", "ensembles", "0"], judged["posterior", "all members", "0"]
+    assert f"they differ on {likely[6]} % of the edges, and {alike[6]} % member by member" in said
     trainings = [row["search"] for row in tables.read("trained", "judged.json")["networks"]]
     assert [trainings.count(seed) for seed in range(31, 36)] == [16, 16, 16, 12, 12]
 
