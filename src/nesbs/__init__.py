@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from nesbs.attacks import AutoAttack, CarliniWagner, Defence, Fgsm, Pgd, attack_then_defend
 from nesbs.data import Dataset, Split, load_dataset
+from nesbs.deploy import Classifier, Explanation, load
 from nesbs.ensemble import Ensemble, Selection, search, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import Scores, evaluate
@@ -26,10 +27,12 @@ __all__ = [
     "Architecture",
     "AutoAttack",
     "CarliniWagner",
+    "Classifier",
     "Dataset",
     "Defence",
     "Ensemble",
     "Estimator",
+    "Explanation",
     "Fgsm",
     "MonteCarlo",
     "NesbsError",
@@ -47,6 +50,7 @@ __all__ = [
     "darts",
     "evaluate",
     "fit_posterior",
+    "load",
     "load_dataset",
     "nasbench201",
     "sample_svgd_rd",

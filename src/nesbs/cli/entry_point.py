@@ -9,6 +9,7 @@ from nesbs.cli.compare import compare, curves
 from nesbs.cli.listing import datasets, recipes, zoo
 from nesbs.cli.measure import attack, quality, report
 from nesbs.cli.options import with_common_options
+from nesbs.cli.predict import predict
 from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
@@ -17,7 +18,7 @@ from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, run, search, train, evaluate, quality, attack, compare, curves, reproduce, report),
-    *(recipes, datasets, zoo),
+    *(predict, recipes, datasets, zoo),
 )
 
 app = typer.Typer(
@@ -41,6 +42,9 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
     except StoppedError:
         print("stopped; the same command resumes from here", file=sys.stderr)
+        raise SystemExit(130) from None
+    except typer.Abort:  # Ctrl-C in a command that leaves nothing to resume
+        print("stopped", file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
         message = _message(error, debug=debug)
