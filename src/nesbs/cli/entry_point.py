@@ -43,9 +43,6 @@ def main(arguments: list[str] | None = None) -> None:
     except StoppedError:
         print("stopped; the same command resumes from here", file=sys.stderr)
         raise SystemExit(130) from None
-    except typer.Abort:  # Ctrl-C in a command that leaves nothing to resume
-        print("stopped", file=sys.stderr)
-        raise SystemExit(130) from None
     except Exception as error:
         message = _message(error, debug=debug)
         if message is None:

@@ -65,4 +65,4 @@ def answer_as_text(answer: PredictedImage) -> str:
     a.png: cat 0.900, dog 0.100 (entropy 0.325, disagreement 0.00)
     """
     classes = ", ".join(f"{name} {probability:.3f}" for name, probability in answer.top)
-    return f"{answer.file}: {classes} (entropy {answer.entropy:.3f}, disagreement {answer.disagreement:.2f})"
+    return f"{printable(answer.file)}: {classes} (entropy {answer.entropy:.3f}, disagreement {answer.disagreement:.2f})"

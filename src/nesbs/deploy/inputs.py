@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -95,7 +94,7 @@ def _reader(image: ImageInput, name: str) -> Callable[[View | ArrayView], np.nda
         file = os.fspath(image)
         if not isinstance(file, str):
             raise NesbsError(f"a path must be text, found {file!r}")
-        if Path(file).is_dir():
+        if os.path.isdir(file):
             raise NesbsError(printable(f"{file} is a folder: list its files, or use `nesbs predict`"))
         return lambda view: view.read(file)
     opened = image if isinstance(image, Image.Image) else _opened(image)

@@ -88,9 +88,7 @@ def _from_data(folder: Path) -> ClassifierRecord:
 def _check(record: ClassifierRecord, path: Path) -> None:
     """Raise where the file does not say all that predicting needs, or contradicts itself."""
     if record.format is not None and record.format != FORMAT:
-        raise NesbsError(
-            f"{path} is of format {record.format}, this version of nesbs reads {FORMAT}: install a newer one"
-        )
+        raise NesbsError(f"{path} is of format {record.format}, this nesbs reads format {FORMAT}: install a newer one")
     if missing := record.missing():
         raise NesbsError(f"{path} does not say its {missing[0]}, or not as it should: copy the run again")
     assert record.classes is not None
