@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,14 @@ from toys import call, tiny
 
 import nesbs
 from nesbs import files, metrics
+from nesbs.data.conversion import ArrayView
+from nesbs.data.images import View
+from nesbs.deploy.load import view_of
 from nesbs.evaluation.calibration import scale
 from nesbs.evaluation.scores import predictions
 from nesbs.records import ClassifierRecord, MetricsRecord
 from nesbs.runs import Run
+from nesbs.runs.classifier import preprocessing_of
 
 OLD = Path(__file__).parents[1] / "old_run" / "finished"
 FEW = ["data.size=16", "evaluation.uniform=false", "ensemble.size=2"]
@@ -231,6 +236,11 @@ def test_a_run_made_before_says_so_where_its_data_are_gone(made, tmp_path):
     with pytest.raises(nesbs.NesbsError, match="has no members/classifier.json .* its data cannot be opened") as answer:
         nesbs.load(folder)
     assert "\n" not in str(answer.value)
+
+
+@pytest.mark.parametrize("view", [View("L", 8, "pad"), View("L", 8, "crop", 0.875), None])
+def test_the_way_of_resizing_is_read_back(noise, view):
+    assert view_of(preprocessing_of(replace(noise, view=view))) == (view or ArrayView("L", (8, 8)))
 
 
 def test_grey_images_are_answered_by_a_grey_run_and_logits_are_averaged_where_the_recipe_says(tmp_path):

@@ -28,7 +28,7 @@ def describe_classifier(
         format=FORMAT,
         data=data.name,
         classes=data.train.class_names,
-        preprocessing=_preprocessing(data),
+        preprocessing=preprocessing_of(data),
         space=recipe.space.name,
         cells=recipe.members.cells or get_space(recipe.space.name).member_size[0],
         stem=recipe.members.stem,
@@ -72,7 +72,8 @@ def keep_temperature(folder: Path, measured: MetricsRecord) -> None:
         keep(earlier.replace(temperature=measured_temperature(measured)), folder)
 
 
-def _preprocessing(data: Dataset) -> PreprocessingRecord:
+def preprocessing_of(data: Dataset) -> PreprocessingRecord:
+    """How an image becomes one like those of a data set."""
     split, view = data.train, data.view
     return PreprocessingRecord(
         mode="L" if split.channels == 1 else "RGB",
