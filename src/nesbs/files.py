@@ -200,6 +200,8 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: s
 
 def file_checksum(path: Path) -> str:
     """The SHA-256 of a file's bytes; one that cannot be read is a `NesbsError`."""
+    if not path.is_file():  # nor a pipe, which may never end
+        raise NesbsError(f"there is no file {path}")
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,7 @@
 """A finished run is a classifier: from its folder alone, with its own preprocessing, and only where it is whole."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -146,7 +147,7 @@ def edit(path, change):
         (lambda r: r["members"][0].update(channels=4096), "0.safetensors does not fit"),
         (lambda r: r["members"][0].update(architecture="|none~0|"), "holds another architecture"),
         (lambda r: r["members"][1].pop("sha256"), "does not say its members.1.sha256"),
-        (lambda r: r["members"].append(r["members"][0]), "cannot read .*2.safetensors: No such file"),
+        (lambda r: r["members"].append(r["members"][0]), "there is no file .*2.safetensors"),
         (lambda r: r["preprocessing"].update(size=[10**9, 10**9]), "does not say its preprocessing.size"),
         (lambda r: r["preprocessing"].update(size=[16, 20]), "are square, found a size of 16×20"),
         (lambda r: r["preprocessing"].update(size=[18, 18]), "multiples of 4"),
@@ -170,6 +171,24 @@ def test_flipped_bytes_are_refused(moved):
     shutil.copy(moved / "members" / "0.safetensors", path)
     with pytest.raises(nesbs.NesbsError, match="damaged or another file"):
         nesbs.load(moved)
+
+
+def test_a_pipe_in_the_place_of_weights_is_not_waited_for(moved):
+    path = moved / "members" / "0.safetensors"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(nesbs.NesbsError, match=r"there is no file .*0.safetensors"):
+        nesbs.load(moved)
+
+
+def test_a_broken_description_is_made_anew_by_the_next_command(made, moved):
+    path = moved / "members" / "classifier.json"
+    for content in ("{", "[]", json.dumps({"classes": 3})):
+        path.write_text(content)
+        with pytest.raises(nesbs.NesbsError, match="classifier.json"):
+            nesbs.load(moved)
+        assert call("train", moved, "--quiet") == 0
+        assert path.read_bytes() == (made[0].folder / "members" / "classifier.json").read_bytes()
 
 
 def test_a_strangers_pickle_is_not_opened(moved, tmp_path):

@@ -1,11 +1,13 @@
 """What a run keeps beside its members for predicting (`members/classifier.json`)."""
 
+import contextlib
 import math
 from pathlib import Path
 
 from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Ensemble
+from nesbs.errors import NesbsError
 from nesbs.evaluation.calibration import COLDEST, HOTTEST
 from nesbs.records import ClassifierRecord, MetricsRecord, Recipe
 from nesbs.records.classifier import FORMAT, MemberRecord, PreprocessingRecord
@@ -60,8 +62,11 @@ def measured_temperature(measured: MetricsRecord | None) -> float:
 
 
 def keep(record: ClassifierRecord, folder: Path) -> None:
-    """Write what predicting needs into the members' folder, unless it is there already."""
-    if ClassifierRecord.find(folder) != record:
+    """Write what predicting needs into the members' folder, unless it is there already; a broken file is replaced."""
+    earlier = None
+    with contextlib.suppress(NesbsError):
+        earlier = ClassifierRecord.find(folder)
+    if earlier != record:
         record.write(folder / ClassifierRecord.FILE)
 
 
