@@ -43,6 +43,12 @@ class Split:
     def __post_init__(self) -> None:
         expect(self.stored, (Tensor, FileImages), "stored must be a tensor of images or FileImages")
         expect(self.labels, Tensor, "labels must be a tensor, one for each image")
+        if isinstance(self.stored, Tensor) and (self.stored.dtype != torch.uint8 or self.stored.ndim != 4):
+            found = f"{str(self.stored.dtype).removeprefix('torch.')} of shape {tuple(self.stored.shape)}"
+            raise NesbsError(
+                f"stored images must be bytes, uint8 (images, channels, height, width), found {found}: "
+                "nesbs.from_arrays takes other forms"
+            )
         own = self.stored if self.index is None else self.index
         if len(own) != len(self.labels):
             raise NesbsError(
