@@ -157,7 +157,18 @@ def check_names(_):
     assert tuple(listed) == import_module("nesbs.reproduce.spec").NAMES
 
 
+def check_answers(space):
+    """The commands and the code of the page give one answer."""
+    answers = json.loads(Path("answers.json").read_text())
+    assert (len(answers["images"]), answers["unread"]) == (24, [])
+    assert {entry["file"]: entry["label"] for entry in answers["images"]}["FOLDER/cat/1.png"] in ("cat", "dog")
+    assert len(Path("answers.csv").read_text().splitlines()) == 25
+    dogs = [entry["top"][0]["probability"] for entry in answers["images"] if entry["file"] in space["files"]]
+    assert space["probabilities"].max(-1).values.tolist() == pytest.approx(dogs, abs=1e-5)
+
+
 CHECKS = {
+    "own-images": check_answers,
     "add-a-space": check_space,
     "add-a-sampler": check_sampler,
     "add-a-rival": check_rival,

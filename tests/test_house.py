@@ -33,7 +33,7 @@ LISTS_SETTINGS = {
 # One thing, whose module has the same name in every room: how it is made, what is recorded of it, how it is shown.
 SAME_THING = {
     *("run", "recipe", "members", "selection", "scores", "metrics", "quality", "attacks", "comparison", "curves"),
-    *("provenance", "predictions", "folder"),
+    *("provenance", "predictions", "folder", "classifier"),
     "settings",  # the recipe's section of each room
     "darts",  # the method and its search space have one name in every paper
 }
@@ -63,7 +63,7 @@ def test_the_import_order_has_at_most_26_entries():
     assert len(ORDER) == len(set(ORDER)) <= 26
 
 
-@pytest.mark.parametrize("room", ["report", "reproduce", "runs", "compare"])
+@pytest.mark.parametrize("room", ["report", "reproduce", "runs", "compare", "deploy"])
 def test_records_pass_a_rooms_door_as_typed_values(room):
     door = import_module(f"nesbs.{room}")
     functions = [value for value in vars(door).values() if inspect.isfunction(value)]

@@ -9,7 +9,8 @@ import nesbs
 ORDER = [
     *("version", "errors", "settings", "rng", "files", "metrics"),  # the foundation
     *("data", "kernels", "spaces", "training", "supernet", "posterior", "samplers", "ensemble"),
-    *("rivals", "attacks", "evaluation", "records", "runs", "compare", "report", "reproduce", "cli"),
+    *("rivals", "attacks", "evaluation", "records", "runs", "compare", "deploy", "report", "reproduce"),
+    "cli",
 ]
 ROOT = Path(nesbs.__file__).parent
 OUTSIDE = {"__init__", "__main__"}  # the public names and the entry point see everything

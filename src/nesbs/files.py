@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import safetensors.torch
 import torch
@@ -125,6 +125,13 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[TextIO]:
+    """Open a text to be written line by line; it takes its place when the block ends well, else nothing is left."""
+    with _replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as text:
+        yield text
+
+
 def read_text(path: Path) -> str:
     """Read the text of a file; a missing or unreadable one is a `NesbsError`."""
     try:
@@ -191,6 +198,17 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], **metadata: s
         safetensors.torch.save_file(plain, temporary, metadata={ABOUT: json.dumps(about, sort_keys=True)})
 
 
+def file_checksum(path: Path) -> str:
+    """The SHA-256 of a file's bytes; one that cannot be read is a `NesbsError`."""
+    if not path.is_file():  # nor a pipe, which may never end
+        raise NesbsError(f"there is no file {path}")
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise NesbsError(f"cannot read {path}: {error.strerror}") from None
+
+
 def checksum(tensors: Mapping[str, torch.Tensor], about: Mapping[str, str]) -> str:
     """A digest of tensors on the CPU, with their names and the text about them."""
     digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
@@ -233,10 +251,12 @@ def about_json(about: Mapping[str, str], name: str, path: Path) -> Any:
         raise NesbsError(f"{path} does not say its {name}: {AGAIN}") from None
 
 
-def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Put tensors into a module; raise a `NesbsError` where they do not belong to it."""
+def load_into(
+    module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path, *, assign: bool = False
+) -> None:
+    """Put tensors into a module, as its own (`assign`) or by copying; a `NesbsError` where they do not belong to it."""
     try:
-        module.load_state_dict(dict(tensors))
+        module.load_state_dict(dict(tensors), assign=assign)
     except RuntimeError as error:
         first = str(error).splitlines()[1:2]
         raise NesbsError(f"{path} does not fit this recipe:{''.join(first)}") from None

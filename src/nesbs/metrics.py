@@ -146,6 +146,19 @@ def disagreement_matrix(log_probs: Tensor) -> Tensor:
     return (labels[:, None] != labels[None, :]).double().mean(-1)
 
 
+def image_disagreement(log_probs: Tensor) -> Tensor:
+    """Return the share of pairs of members that label each image differently: (members, images, classes) to (images,).
+
+    Its mean over the images is `disagreement`.
+
+    >>> image_disagreement(torch.tensor([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]]]).log())
+    tensor([0., 1.], dtype=torch.float64)
+    """
+    labels, members = log_probs.argmax(-1), log_probs.shape[0]
+    differ = (labels[:, None] != labels[None, :]).double().sum((0, 1))
+    return differ / max(members * (members - 1), 1)
+
+
 def entropy(log_probs: Tensor) -> Tensor:
     """Return the entropy in nats of every prediction: (…, images, classes) to (…, images).
 

@@ -9,6 +9,7 @@ from nesbs.cli.compare import compare, curves
 from nesbs.cli.listing import datasets, recipes, zoo
 from nesbs.cli.measure import attack, quality, report
 from nesbs.cli.options import with_common_options
+from nesbs.cli.predict import predict
 from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
@@ -17,7 +18,7 @@ from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, run, search, train, evaluate, quality, attack, compare, curves, reproduce, report),
-    *(recipes, datasets, zoo),
+    *(predict, recipes, datasets, zoo),
 )
 
 app = typer.Typer(

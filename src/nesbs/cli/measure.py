@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from nesbs.cli.options import Changes, Common, Computing, RunFolder, numbers
-from nesbs.cli.run_train_evaluate import require_members
 from nesbs.report import attacks_as_text, quality_as_text, write_report, write_reports
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality
@@ -98,7 +97,7 @@ def attack(
     settings = attack_settings(attacks, images, changes or [])
     device = common.chosen_device()
     for run in runs:  # all of them, before the first is attacked
-        require_members(Run.open(run, device=device, seed=common.seed))
+        Run.open(run, device=device, seed=common.seed).require_members()
     measured = []
     for run in runs:
         with common.writing(run) as progress:

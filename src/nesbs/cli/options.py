@@ -46,12 +46,9 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Computing(Common):
-    """The options of every command that trains or measures."""
+class OnDevice(Common):
+    """The options of every command that computes."""
 
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, max=MAX_SEED, help="Instead of the recipe's.")
-    ] = None
     device: Annotated[
         str,
         typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; cuda:1 is the second GPU."),
@@ -73,6 +70,15 @@ class Computing(Common):
                 raise NesbsError(f"--device {name}: there is no such GPU; the last one is cuda:{count - 1}")
             torch.cuda.set_device(name)  # streams, graphs and kernels run on the current one
         return name
+
+
+@dataclass(frozen=True)
+class Computing(OnDevice):
+    """The options of every command that trains or measures."""
+
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, max=MAX_SEED, help="Instead of the recipe's.")
+    ] = None
 
     @contextmanager
     def writing(self, folder: Path, *, new: bool = False) -> Iterator[Progress]:

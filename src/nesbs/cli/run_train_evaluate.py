@@ -144,16 +144,9 @@ def evaluate(
     options = {"human": human, "unseen": unseen, "unseen_root": unseen_root, "corruptions": corruptions}
     with common.writing(run) as progress:
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
-        require_members(work)
+        work.require_members()
         scores = work.scores(**{name: value for name, value in options.items() if value is not None})
     common.print(scores_as_text(scores), f"report: {write_report(run)}")
-
-
-def require_members(work: Run) -> None:
-    """Raise where a member of the run is not trained yet."""
-    work.require("selection.json", f"nesbs search RECIPE --out {work.folder}")
-    for index in range(work.recipe.ensemble.size):
-        work.require(f"members/{index}.safetensors", f"nesbs train {work.folder}")
 
 
 def _sizes(work: Run) -> list[str]:

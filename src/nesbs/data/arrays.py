@@ -2,6 +2,7 @@
 
 import math
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -21,18 +22,22 @@ def load_npz(path: Path, memory_limit: float = DataSettings().memory_limit) -> t
     An array `classes` of strings names the classes; without it there are as many as the largest training label says.
     Arrays of more than `memory_limit` GiB are refused before they are read.
     """
-    arrays = read_arrays(path, memory_limit, ": raise data.memory_limit if that is right")
+    return splits(read_arrays(path, memory_limit, ": raise data.memory_limit if that is right"), str(path))
+
+
+def splits(arrays: Mapping[str, np.ndarray], source: str) -> tuple[Split, Split]:
+    """Check the arrays of a data set, named as in an `.npz` file, and return its training and its test part."""
     if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
-        images, test_images = (_images(arrays[name], path) for name in ("x_train", "x_test"))
-        labels, test_labels = (_labels(arrays[name], path) for name in ("y_train", "y_test"))
+        images, test_images = (_images(arrays[name], source) for name in ("x_train", "x_test"))
+        labels, test_labels = (_labels(arrays[name], source) for name in ("y_train", "y_test"))
     elif {"x", "y"} <= arrays.keys():
-        images, labels = _images(arrays["x"], path), _labels(arrays["y"], path)
-        check_lengths(images, labels, str(path))
+        images, labels = _images(arrays["x"], source), _labels(arrays["y"], source)
+        check_lengths(images, labels, source)
         rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
         images, labels, test_images, test_labels = images[rest], labels[rest], images[held_out], labels[held_out]
     else:
         raise NesbsError(
-            f"{path}: needs the arrays x_train, y_train, x_test, y_test (or x and y), "
+            f"{source}: needs the arrays x_train, y_train, x_test, y_test (or x and y), "
             f"found {printable(', '.join(arrays))[:200] or 'none'}"
         )
     if "classes" in arrays:
@@ -41,12 +46,14 @@ def load_npz(path: Path, memory_limit: float = DataSettings().memory_limit) -> t
         present = sorted(set(labels.tolist()))
         if present and present[0] >= 0 and present != list(range(len(present))):
             missing = next(i for i, label in enumerate(present) if label != i)
-            raise NesbsError(f"{path}: no training image has label {missing}: number the classes from 0 without gaps")
+            raise NesbsError(f"{source}: no training image has label {missing}: number the classes from 0 without gaps")
         names = tuple(str(i) for i in range(len(present)))
-    train = make_split(images, labels, names, source=f"{path}, training part")
+    train = make_split(images, labels, names, source=f"{source}, training part")
     if bool((labels == labels[0]).all()):
-        raise NesbsError(f"{path}: all training images are of class {names[labels[0]]}: two classes or more are needed")
-    return train, make_split(test_images, test_labels, names, source=f"{path}, test part", like=train)
+        raise NesbsError(
+            f"{source}: all training images are of class {names[labels[0]]}: two classes or more are needed"
+        )
+    return train, make_split(test_images, test_labels, names, source=f"{source}, test part", like=train)
 
 
 def read_arrays(path: Path, limit: float, advice: str = "") -> dict[str, np.ndarray]:
@@ -104,22 +111,22 @@ def _read_array(file: IO[bytes], stored: int, left: float) -> np.ndarray:
     return array
 
 
-def _images(array: np.ndarray, path: Path) -> torch.Tensor:
+def _images(array: np.ndarray, source: str) -> torch.Tensor:
     """(images, height, width[, channels]) bytes to (images, channels, height, width)."""
     if array.dtype != np.uint8:
-        raise NesbsError(f"{path}: images must be uint8 (0 to 255), found {array.dtype}")
+        raise NesbsError(f"{source}: images must be uint8 (0 to 255), found {array.dtype}")
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4 and array.shape[-1] in (1, 3):
         array = array.transpose(0, 3, 1, 2)
     else:
         raise NesbsError(
-            f"{path}: images must be (images, height, width) or (…, 1 or 3 channels last), found {array.shape}"
+            f"{source}: images must be (images, height, width) or (…, 1 or 3 channels last), found {array.shape}"
         )
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
-def _labels(array: np.ndarray, path: Path) -> torch.Tensor:
+def _labels(array: np.ndarray, source: str) -> torch.Tensor:
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise NesbsError(f"{path}: labels must be whole numbers on one axis, found {array.dtype} {array.shape}")
+        raise NesbsError(f"{source}: labels must be whole numbers on one axis, found {array.dtype} {array.shape}")
     return torch.from_numpy(array.astype(np.int64))

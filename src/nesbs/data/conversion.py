@@ -1,7 +1,13 @@
 """The same images in grey or in colour, and at another size."""
 
-import torch
+from dataclasses import dataclass
 
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from nesbs.data.images import Mode, channels_first, opened, upright
 from nesbs.data.split import Split
 
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue; ITU-R BT.601, as Pillow's mode L
@@ -22,7 +28,41 @@ def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
             pixels = torch.einsum("ichw,c->ihw", pixels, torch.tensor(LUMINANCE, device=split.device))[:, None]
         elif split.channels == 1 and channels == 3:
             pixels = pixels.expand(-1, 3, -1, -1)
-        if split.size != size:
-            pixels = torch.nn.functional.interpolate(pixels, size, mode="bilinear", antialias=True, align_corners=False)
-        images[part] = pixels.round().clamp(0, 255).to(torch.uint8)
+        images[part] = resized(pixels, size)
     return Split(images, split.labels, split.class_names, split.mean, split.std)
+
+
+def resized(pixels: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return images (images, channels, height, width) of values from 0 to 255 as bytes at another (height, width).
+
+    >>> resized(torch.full((1, 1, 4, 4), 7.0), (2, 2)).flatten().tolist()
+    [7, 7, 7, 7]
+    """
+    if tuple(pixels.shape[-2:]) != size:
+        pixels = torch.nn.functional.interpolate(pixels, size, mode="bilinear", antialias=True, align_corners=False)
+    return pixels.round().clamp(0, 255).to(torch.uint8)
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """How an image becomes one like those of a data set that came as arrays: (channels, height, width) bytes.
+
+    The whole image goes to `size` (height, width), as `converted` takes the data set's own images there.
+    """
+
+    mode: Mode
+    size: tuple[int, int]
+
+    def read(self, file: str) -> np.ndarray:
+        """Read one image."""
+        with opened(file) as image:
+            return self.pixels(image)
+
+    def pixels(self, image: Image.Image) -> np.ndarray:
+        """Return an opened image as the networks see it.
+
+        >>> ArrayView("L", (8, 12)).pixels(Image.new("RGB", (30, 20))).shape
+        (1, 8, 12)
+        """
+        whole = torch.from_numpy(np.ascontiguousarray(channels_first(upright(image, self.mode)), dtype=np.float32))
+        return resized(whole[None], self.size)[0].numpy()

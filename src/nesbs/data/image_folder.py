@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -49,10 +49,19 @@ class ImageFiles:
         return FileImages(np.array([os.fsencode(file) for file in self.files]), view, broken, workers, random_crop)
 
 
+class FolderParts(NamedTuple):
+    """What a folder holds: both parts, the reasons why some images were left out, and how its images are read."""
+
+    train: Split
+    test: Split
+    broken: tuple[str, ...]
+    view: View
+
+
 def load_folder(
     path: Path, settings: DataSettings, *, share: float = 1.0, colour: bool = False, mean_std: MeanStd | None = None
-) -> tuple[Split, Split, tuple[str, ...]]:
-    """Load the training part, the test part and the reasons why some images could not be read.
+) -> FolderParts:
+    """Load the training part, the test part, the reasons why some images could not be read, and how they are read.
 
     Without `test/` (or `val/`) the images are split for you.
 
@@ -93,10 +102,10 @@ def load_folder(
             raise NesbsError(f"{path}: data.random_crop works on streamed images: set data.stream=always")
         first = _resident(train, images, mean_std=mean_std)
         second = _resident(test, test.images(view, broken, workers), like=first)
-    return first, second, tuple(broken.reasons.values())
+    return FolderParts(first, second, tuple(broken.reasons.values()), view)
 
 
-def load_imagenet(root: Path, settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
+def load_imagenet(root: Path, settings: DataSettings) -> FolderParts:
     """Load ImageNet: streamed, in colour, with the published mean and deviation.
 
     For training a random part of each image is resized, for testing the middle square of 87.5 % of its shorter side.
@@ -146,13 +155,19 @@ def _listed(root: Path, least: int) -> ImageFiles:
 
 
 def _files(folder: Path) -> list[str]:
-    files = [
-        os.path.join(place, name)
-        for place, _, names in os.walk(folder, onerror=_refuse)
-        for name in names
-        if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith(".")
-    ]
-    return sorted(files, key=lambda file: file.split(os.sep))
+    return sorted(walk_images(folder, _refuse), key=lambda file: file.split(os.sep))
+
+
+def walk_images(folder: Path, on_error: Callable[[OSError], object]) -> Iterator[str]:
+    """Yield the image files in a folder and below, by their endings, one folder after the other.
+
+    `on_error` is told of a folder that cannot be listed.
+    """
+    for place, folders, names in os.walk(folder, onerror=on_error):
+        folders.sort()
+        for name in sorted(names):
+            if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith("."):
+                yield os.path.join(place, name)
 
 
 def _refuse(error: OSError) -> NoReturn:

@@ -12,6 +12,7 @@ from PIL import Image, ImageOps
 
 from nesbs.errors import NesbsError, printable
 
+Mode = Literal["L", "RGB"]  # grey or colour, in Pillow's words
 AREA = (0.08, 1.0)  # of a random crop, as a share of the image (ImageNet practice since Inception)
 RATIO = (3 / 4, 4 / 3)  # width to height of a random crop
 TRIES = 10  # before a random crop that fits is given up for the middle square
@@ -49,7 +50,7 @@ class View:
     change its proportions or put black bars beside it.
     """
 
-    mode: Literal["L", "RGB"]
+    mode: Mode
     side: int
     resize: Literal["crop", "stretch", "pad"] = "crop"
     share: float = 1.0
@@ -61,20 +62,38 @@ class View:
 
     def read(self, file: str, seed: int | None = None) -> np.ndarray:
         """Read one image; with a `seed`, a random part of it instead (`random_box`)."""
-        with opened(file) as raw:
-            image: Image.Image = ImageOps.exif_transpose(raw)
-            if image.mode.startswith("I") or image.mode == "F":
-                image = _to_bytes(image)
-            image = image.convert(self.mode)
-            if seed is None and self.resize != "crop" and is_strip(*image.size):
-                image = _shortened(image, self.side, proportional=self.resize == "pad")
-            if seed is not None:
-                image = image.crop(random_box(*image.size, seed=seed))
-            elif self.resize != "stretch":
-                side = max(image.size) if self.resize == "pad" else max(1, round(min(image.size) * self.share))
-                image = image.crop(_middle(*image.size, side))  # black beyond the image's edges
-            pixels = np.asarray(image.resize((self.side, self.side), Image.Resampling.BILINEAR))
-            return pixels[None] if self.mode == "L" else pixels.transpose(2, 0, 1)
+        with opened(file) as image:
+            return self.pixels(image, seed)
+
+    def pixels(self, image: Image.Image, seed: int | None = None) -> np.ndarray:
+        """Return an opened image as the networks see it; training and prediction both come through here.
+
+        >>> View("RGB", 8).pixels(Image.new("L", (30, 20))).shape
+        (3, 8, 8)
+        """
+        image = upright(image, self.mode)
+        if seed is None and self.resize != "crop" and is_strip(*image.size):
+            image = _shortened(image, self.side, proportional=self.resize == "pad")
+        if seed is not None:
+            image = image.crop(random_box(*image.size, seed=seed))
+        elif self.resize != "stretch":
+            side = max(image.size) if self.resize == "pad" else max(1, round(min(image.size) * self.share))
+            image = image.crop(_middle(*image.size, side))  # black beyond the image's edges
+        return channels_first(image.resize((self.side, self.side), Image.Resampling.BILINEAR))
+
+
+def upright(image: Image.Image, mode: Mode) -> Image.Image:
+    """Return an image turned as its EXIF data say, in grey or in colour; of more than 8 bits by its upper byte."""
+    turned: Image.Image = ImageOps.exif_transpose(image)
+    if turned.mode.startswith("I") or turned.mode == "F":
+        turned = _to_bytes(turned)
+    return turned.convert(mode)
+
+
+def channels_first(image: Image.Image) -> np.ndarray:
+    """Return the bytes of a grey or colour image, (channels, height, width)."""
+    pixels = np.asarray(image)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
 def is_strip(width: int, height: int) -> bool:
@@ -100,9 +119,14 @@ def opened(file: str) -> Iterator[Image.Image]:
             raise ValueError("it is not a file")
         with Image.open(file) as image:
             yield image
-    except Exception as error:  # decoders of a dozen formats raise whatever a damaged file leads them to
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise NesbsError(printable(f"{file} cannot be read as an image ({reason})")) from None
+    except Exception as error:
+        raise unreadable(file, error) from None
+
+
+def unreadable(name: str, error: Exception) -> NesbsError:
+    """What to say of an image that could not be read: decoders of a dozen formats raise whatever it leads them to."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return NesbsError(printable(f"{name} cannot be read as an image ({reason})"))
 
 
 def random_box(width: int, height: int, *, seed: int) -> tuple[int, int, int, int]:

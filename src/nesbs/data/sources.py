@@ -10,6 +10,7 @@ from nesbs import files
 from nesbs.data.arrays import load_npz
 from nesbs.data.conversion import converted
 from nesbs.data.image_folder import SAMPLE, load_folder, load_imagenet
+from nesbs.data.images import View
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.split import Dataset, Split, stratified
@@ -53,7 +54,7 @@ def load_dataset(
     expect(root, (str, Path, type(None)), "root must be a folder")
     paths = {"name": str(name), "root": None if root is None else str(root)}
     settings = DataSettings.from_arguments({**arguments, **paths})
-    train, test, broken = _load(settings)
+    train, test, broken, view = _load(settings)
     if settings.size is not None:
         square = (settings.size, settings.size)
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
@@ -62,10 +63,10 @@ def load_dataset(
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
     short = settings.name if settings.name in DATASETS else Path(settings.name).name
-    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken)
+    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view)
 
 
-def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
+def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View | None]:
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
     path = files.expanded(settings.name)
@@ -77,7 +78,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...]]:
     if settings.stream == "always" or settings.random_crop:
         key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
         raise NesbsError(f"{key} is for folders of images and imagenet; {settings.name} is kept in memory")
-    return train, test, ()
+    return train, test, (), None
 
 
 def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:

@@ -10,6 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from nesbs.data.images import View
 from nesbs.data.settings import DataSettings
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, expect
@@ -42,6 +43,12 @@ class Split:
     def __post_init__(self) -> None:
         expect(self.stored, (Tensor, FileImages), "stored must be a tensor of images or FileImages")
         expect(self.labels, Tensor, "labels must be a tensor, one for each image")
+        if isinstance(self.stored, Tensor) and (self.stored.dtype != torch.uint8 or self.stored.ndim != 4):
+            found = f"{str(self.stored.dtype).removeprefix('torch.')} of shape {tuple(self.stored.shape)}"
+            raise NesbsError(
+                f"stored images must be bytes, uint8 (images, channels, height, width), found {found}: "
+                "nesbs.from_arrays takes other forms"
+            )
         own = self.stored if self.index is None else self.index
         if len(own) != len(self.labels):
             raise NesbsError(
@@ -170,6 +177,7 @@ class Dataset:
     valid_fraction: float = DEFAULT.valid_fraction
     split_seed: int = DEFAULT.split_seed
     broken: tuple[str, ...] = ()  # images that were left out: file and reason
+    view: View | None = None  # how image files were read; None where the images came as arrays
 
     def __post_init__(self) -> None:
         for part in (self.train, self.test):
@@ -241,7 +249,7 @@ def make_split(
     if isinstance(images, Tensor) and (images.ndim != 4 or images.dtype != torch.uint8):
         raise NesbsError(f"{source}: images must be bytes of 3 or 4 axes, found {images.dtype} {tuple(images.shape)}")
     check_lengths(images, labels, source)
-    _check_names(class_names, source)
+    check_names(class_names, source)
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= len(class_names):
         raise NesbsError(
@@ -267,7 +275,7 @@ def check_lengths(images: Tensor | FileImages, labels: Tensor, source: str) -> N
         raise NesbsError(f"{source}: no images")
 
 
-def _check_names(names: tuple[str, ...], source: str) -> None:
+def check_names(names: tuple[str, ...], source: str) -> None:
     """Raise unless there are two classes or more, each with a name of its own that can be printed."""
     if len(names) < 2:
         raise NesbsError(f"{source}: two classes or more are needed, found {len(names)}")

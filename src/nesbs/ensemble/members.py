@@ -51,6 +51,8 @@ class Ensemble(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (members, batch, classes) for images (batch, channels, height, width) in [0, 1]."""
+        if not images.is_floating_point():
+            raise NesbsError(f"an ensemble takes floats from 0 to 1, found {images.dtype}: divide bytes by 255")
         return torch.stack([member(images) for member in self.members])
 
     def combined(self, logits: Tensor) -> Tensor:

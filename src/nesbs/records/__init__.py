@@ -4,6 +4,7 @@
     recipe.yaml                            Recipe              recipe.py
     record.json                            RunRecord           run.py
     posterior.json, selection.json         PosteriorRecord, SelectionRecord   search.py (for showing them)
+    members/classifier.json                ClassifierRecord    classifier.py
     metrics.json                           MetricsRecord       metrics.py
     predictions.json                       PredictionsRecord   predictions.py
     quality.json                           QualityRecord       quality.py
@@ -21,6 +22,7 @@ in Python, a wrong type is an error. `RunRecords.read(folder)` and `ComparisonRe
 
 from nesbs.records.attacks import AttacksRecord
 from nesbs.records.base import Record
+from nesbs.records.classifier import ClassifierRecord
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
 from nesbs.records.experiment import ExperimentRecord

@@ -42,9 +42,7 @@ def disagreed(log_probs: Tensor, combined: Tensor, split: Split, count: int) -> 
     Takes the members' log-probabilities (members, images, classes) and the ensemble's (images, classes). Images on
     which all agree are left out.
     """
-    answers = log_probs.argmax(-1)
-    members = len(answers)
-    differ = (answers[:, None] != answers[None, :]).double().sum((0, 1)) / max(members * (members - 1), 1)
+    differ = metrics.image_disagreement(log_probs)
     order = torch.argsort(differ + 1e-3 * metrics.mutual_information(log_probs), descending=True, stable=True)
     return [
         DisagreedImage(

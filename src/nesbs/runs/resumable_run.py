@@ -5,7 +5,7 @@
 
 A stage is done when its file is there; files appear whole or not at all, so the same command on the same
 folder resumes the run, also after `kill -9`. `uniform/` holds the members of the uniform-random
-ensemble where the recipe asks for one.
+ensemble where the recipe asks for one. `members/classifier.json` is all that predicting needs beside the weights.
 """
 
 import contextlib
@@ -28,11 +28,12 @@ from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import OnProgress
-from nesbs.records import MetricsRecord, PredictionsRecord, Recipe, RunRecord
+from nesbs.records import ClassifierRecord, MetricsRecord, PredictionsRecord, Recipe, RunRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
+from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import gather, measure, missing_measures, units
@@ -42,6 +43,8 @@ from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
+
+MEMBERS = "members"  # the folder of the chosen ensemble's members
 
 
 class Run:
@@ -263,8 +266,22 @@ class Run:
         return self._ranks
 
     def ensemble(self) -> Ensemble:
-        """Stage 4: the chosen architectures, or those the recipe fixes, trained from scratch."""
-        return self._trained("members", self.selection().architectures)
+        """Stage 4: the chosen architectures, or those the recipe fixes, trained from scratch.
+
+        What predicting needs is kept beside the members, unless this process only looks at a run.
+        """
+        architectures, folder = self.selection().architectures, self.folder / MEMBERS
+        trained = all((folder / f"{index}.safetensors").is_file() for index in range(len(architectures)))
+        ensemble = self._trained(MEMBERS, architectures)
+        if not trained or holds(self.folder):
+            with locked(self.folder):
+                keep(self.classifier(ensemble), folder)
+        return ensemble
+
+    def classifier(self, ensemble: Ensemble) -> ClassifierRecord:
+        """What predicting with the trained ensemble needs (`members/classifier.json`)."""
+        measured = folders.read_metrics(self.folder / MetricsRecord.FILE)
+        return describe_classifier(self.recipe, self.data, ensemble, self.folder / MEMBERS, measured)
 
     def uniform(self) -> Ensemble:
         """Beside it: as many architectures drawn uniformly, trained the same way."""
@@ -295,6 +312,8 @@ class Run:
         names = missing_measures(before.ensemble, settings, asked)
         showing = to_show(PredictionsRecord.find(self.folder))
         if not names and not showing:
+            if holds(self.folder):  # one that was killed in between has not kept it
+                keep_temperature(self.folder / MEMBERS, before)
             return before
         held_out = self.data.search_valid if self.recipe.members.images == "search_train" else None
         material = gather(self.data, settings, held_out)
@@ -313,12 +332,20 @@ class Run:
                 for name, ensemble in ensembles.items()
                 if names
             }
-            return folders.with_others(path, before, before.replace(**entries)).write(path)
+            measured = folders.with_others(path, before, before.replace(**entries)).write(path)
+            keep_temperature(self.folder / MEMBERS, measured)
+            return measured
 
     def require(self, name: str, command: str) -> None:
         """Raise where an earlier stage's file is missing."""
         if not (self.folder / name).is_file():
             raise NesbsError(f"{self.folder} has no {name} yet: run `{command}` first")
+
+    def require_members(self) -> None:
+        """Raise where a member is not trained yet."""
+        self.require("selection.json", f"nesbs search RECIPE --out {self.folder}")
+        for index in range(self.recipe.ensemble.size):
+            self.require(f"{MEMBERS}/{index}.safetensors", f"nesbs train {self.folder}")
 
     def _trained(self, folder: str, architectures: Sequence[Architecture]) -> Ensemble:
         """The members in a folder of the run, loaded where they have been trained and trained where not."""

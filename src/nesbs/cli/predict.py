@@ -1,0 +1,68 @@
+"""The command that puts a run to use: predict."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nesbs.cli.options import OnDevice, RunFolder
+from nesbs.deploy import PredictedImage, UnreadImage, csv_file, json_file, load, predict_files
+from nesbs.errors import NesbsError, printable
+
+
+def predict(
+    *,
+    run: RunFolder,
+    images: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER…", help="Images, or folders of them.")],
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the answers into this file instead.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="The same, as a table.")] = None,
+    top: Annotated[
+        int, typer.Option("--top", metavar="K", min=1, max=1_000, help="Name the K most probable classes.")
+    ] = 1,
+    common: OnDevice,
+) -> None:
+    """Classify images with a finished run.
+
+    A line for each image: the most probable class and its probability, then how unsure the ensemble is: the entropy of
+    its answer in nats, and the share of pairs of members that disagree. The files add the mutual information.
+
+    The run's folder is all that is needed: not the training images, not its first place, no right to write to it. What
+    cannot be read is named, and the next image follows; exit code 2 where nothing could be read.
+    """
+    if json is not None and csv is not None:
+        raise NesbsError("--json and --csv are two forms of the same answers: give one of them")
+    classifier = load(run, device=common.chosen_device())
+    top = min(top, len(classifier.class_names))
+    read = unread = 0
+    with ExitStack() as stack:
+        write = None
+        if json is not None or csv is not None:
+            write = stack.enter_context(json_file(json) if json is not None else csv_file(csv, top))  # type: ignore[arg-type]
+        for answer in predict_files(classifier, images, top=top):
+            if isinstance(answer, UnreadImage):
+                unread += 1
+                print(printable(answer.reason), file=sys.stderr)
+            else:
+                read += 1
+                if write is None:
+                    common.print(answer_as_text(answer))
+            if write is not None:
+                write(answer)
+        if not read:
+            raise NesbsError("no image could be read" if unread else f"there is no image in {images[0]}: name others")
+    if write is not None:
+        common.print(f"{read} predicted, {unread} could not be read: {json or csv}")
+
+
+def answer_as_text(answer: PredictedImage) -> str:
+    """The answer to one image as a line.
+
+    >>> print(answer_as_text(PredictedImage("a.png", (("cat", 0.9), ("dog", 0.1)), 0.325, 0.0, 0.01)))
+    a.png: cat 0.900, dog 0.100 (entropy 0.325, disagreement 0.00)
+    """
+    classes = ", ".join(f"{name} {probability:.3f}" for name, probability in answer.top)
+    return f"{printable(answer.file)}: {classes} (entropy {answer.entropy:.3f}, disagreement {answer.disagreement:.2f})"

@@ -1,0 +1,5 @@
+"""What a finished run is good for: a classifier that needs nothing but its folder."""
+
+from nesbs.deploy.classifier import Classifier, Explanation
+from nesbs.deploy.load import load
+from nesbs.deploy.predict import PredictedImage, UnreadImage, csv_file, json_file, predict_files

@@ -1,0 +1,90 @@
+"""What a run keeps beside its members for predicting (`members/classifier.json`)."""
+
+import contextlib
+import math
+from pathlib import Path
+
+from nesbs import files
+from nesbs.data import Dataset
+from nesbs.ensemble import Ensemble
+from nesbs.errors import NesbsError
+from nesbs.evaluation.calibration import COLDEST, HOTTEST
+from nesbs.records import ClassifierRecord, MetricsRecord, Recipe
+from nesbs.records.classifier import FORMAT, MemberRecord, PreprocessingRecord
+from nesbs.spaces import get_space
+
+
+def describe_classifier(
+    recipe: Recipe, data: Dataset, ensemble: Ensemble, folder: Path, measured: MetricsRecord | None
+) -> ClassifierRecord:
+    """What predicting with the members in `folder` needs: classes, preprocessing, networks, temperature, checksums."""
+    members = [
+        MemberRecord(
+            architecture=str(architecture),
+            channels=member.network.channels,  # type: ignore[union-attr]
+            sha256=files.file_checksum(folder / f"{place}.safetensors"),
+        )
+        for place, (architecture, member) in enumerate(zip(ensemble.architectures, ensemble.members, strict=True))
+    ]
+    return ClassifierRecord(
+        format=FORMAT,
+        data=data.name,
+        classes=data.train.class_names,
+        preprocessing=preprocessing_of(data),
+        space=recipe.space.name,
+        cells=recipe.members.cells or get_space(recipe.space.name).member_size[0],
+        stem=recipe.members.stem,
+        combine=ensemble.combine,
+        temperature=measured_temperature(measured),
+        members=tuple(members),
+    )
+
+
+def measured_temperature(measured: MetricsRecord | None) -> float:
+    """The temperature that a run measured for its ensemble; of two halves' the geometric mean; 1 where there is none.
+
+    One at the end of its range is not taken: it was fitted to too few errors (or to nothing but errors), and would make
+    every answer certain (or none).
+
+    >>> from nesbs.records.metrics import Calibrated, EnsembleMetrics, Temperature
+    >>> def run(*temperatures):
+    ...     calibrated = Calibrated(temperatures=temperatures)
+    ...     return MetricsRecord(ensemble=EnsembleMetrics(temperature=Temperature(ensemble=calibrated)))
+    >>> measured_temperature(run(1.0, 4.0)), measured_temperature(run(0.01, 2.0)), measured_temperature(None)
+    (2.0, 1.0, 1.0)
+    """
+    entry = measured.ensemble.temperature if measured is not None and measured.ensemble is not None else None
+    values = (entry.ensemble.temperatures if entry is not None and entry.ensemble is not None else None) or ()
+    inside = [value for value in values if value is not None and COLDEST < value < HOTTEST]
+    if not inside or len(inside) < len(values):
+        return 1.0
+    return math.exp(sum(map(math.log, inside)) / len(inside))
+
+
+def keep(record: ClassifierRecord, folder: Path) -> None:
+    """Write what predicting needs into the members' folder, unless it is there already; a broken file is replaced."""
+    earlier = None
+    with contextlib.suppress(NesbsError):
+        earlier = ClassifierRecord.find(folder)
+    if earlier != record:
+        record.write(folder / ClassifierRecord.FILE)
+
+
+def keep_temperature(folder: Path, measured: MetricsRecord) -> None:
+    """Bring the temperature in the members' folder up to date with what was measured."""
+    earlier = ClassifierRecord.find(folder)
+    if earlier is not None:
+        keep(earlier.replace(temperature=measured_temperature(measured)), folder)
+
+
+def preprocessing_of(data: Dataset) -> PreprocessingRecord:
+    """How an image becomes one like those of a data set."""
+    split, view = data.train, data.view
+    return PreprocessingRecord(
+        mode="L" if split.channels == 1 else "RGB",
+        size=split.size,
+        resize="interpolate" if view is None else view.resize,
+        share=1.0 if view is None else view.share,
+        mean=tuple(split.mean.tolist()),
+        std=tuple(split.std.tolist()),
+    )
