@@ -7,7 +7,7 @@ from toys import COMPARED_SET as SET
 from toys import call, without_seconds
 
 MORE = ["--set", "sampler.delta=0.5", "--set", "sampler.steps=20", "--seeds", "2", "--one-supernet"]
-OPTIONS = ["--methods", "urs", "--budgets", "4,8", "--sizes", "2", "--temperatures", "1,5", "--deltas", "0,1", *MORE]
+OPTIONS = ["--methods", "urs", "--budgets", "4", "--sizes", "2", "--temperatures", "1,5", "--deltas", "0,1", *MORE]
 
 
 def test_curves_and_compare_with_budgets_give_the_same(tmp_path, capsys):

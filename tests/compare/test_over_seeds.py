@@ -151,7 +151,7 @@ def test_methods_choose_by_the_trained_pool(whole):
 
 
 def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(tmp_path):
-    assert named_methods("all") == [*ENSEMBLES, *ONE_SHOT]
+    assert named_methods("all") == [*ENSEMBLES[:2], "random", "drawn", "likeliest", *ENSEMBLES[2:], *ONE_SHOT]
     with pytest.raises(StopError):
         compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1, progress=Stopping("rival gdas", 1))
     assert (tmp_path / "run/seed-0/rivals/gdas.checkpoint.safetensors").is_file()
@@ -227,7 +227,7 @@ def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
 def test_the_supernets_weights_judge_and_measure_without_a_training(tmp_path):
     changes = ("rivals.judge=supernet", "rivals.measure=supernet", "ensemble.size=2")
     methods = named_methods("all", measure="supernet")
-    assert set(methods) == set(METHODS) - {"deep", "mc-droppath", "snapshot", *ONE_SHOT}
+    assert set(methods) == set(METHODS) - {"likeliest", "deep", "mc-droppath", "snapshot", *ONE_SHOT}
     found = compare(recipe(*changes), tmp_path / "run", methods, seeds=1).to_json()
     assert not list((tmp_path / "run").rglob("pool-*"))
     run = Run.open(tmp_path / "run" / "seed-0")

@@ -12,11 +12,16 @@ from nesbs.supernet.fused_network import FusedNetwork, fits, fused_network
 from nesbs.supernet.fused_step import FusedStep
 from nesbs.training import Batch
 
-EDGE_SPACES = [nasbench201, toy_edges]
 
-
-@pytest.mark.parametrize("make", EDGE_SPACES)
-@pytest.mark.parametrize("shared", [True, False], ids=["one input", "own inputs"])
+@pytest.mark.parametrize(
+    ("make", "shared"),
+    [
+        pytest.param(nasbench201, True, id="one input-nasbench201"),
+        pytest.param(nasbench201, False, marks=pytest.mark.slow, id="own inputs-nasbench201"),
+        pytest.param(toy_edges, True, id="one input-toy_edges"),
+        pytest.param(toy_edges, False, id="own inputs-toy_edges"),
+    ],
+)
 def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device, close):
     from nesbs.kernels.edge_cell import FusedEdgeCell
 

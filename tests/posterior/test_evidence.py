@@ -146,7 +146,7 @@ def test_the_reference_is_as_large_as_asked_for_and_the_seeds_own(mini):
 @pytest.mark.parametrize("estimator", ["leave-one-out", "straight-through"])
 def test_untrained_networks_decide_where_their_weight_is_large(supernet, mini, estimator):
     everything = list(toy_edges())
-    settings = {"reference": 27, "untrained": 20.0, "steps": 80, "batch_size": 30, "architectures": 8, "entropy": 0.2}
+    settings = {"reference": 27, "untrained": 20.0, "steps": 60, "batch_size": 15, "architectures": 6, "entropy": 0.2}
     posterior = fit_posterior(
         supernet, mini.search_valid, members=(2, 4), evidence="auto", estimator=estimator, **settings
     )

@@ -1,20 +1,24 @@
 """`nesbs attack`: on a run, killed and gone on with, without AutoAttack, in the report."""
 
+import itertools
 import json
+import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
+from killed import exit_code
 from pages import HOSTILE, drawings, plain, rows, without_script
 from toys import TINY, call
 
 from nesbs import files
 from nesbs.attacks import AttackSettings, Fgsm, attack_round
+from nesbs.cli import main
 from nesbs.records import AttacksRecord, RunRecord, RunRecords
 from nesbs.report import attacks_as_text, render
+from nesbs.runs import attack
 from nesbs.runs.attack import attack_settings, drawn
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
@@ -22,6 +26,7 @@ from nesbs.settings import keys
 
 QUICK = ["--images", "30", "--set", "pgd.steps=3", "--set", "cw.steps=5", "--set", "epsilons=[0.01, 0.1]"]
 QUICK += ["--set", "closer=20", "--set", "fgsm.epsilon=0.1", "--attacks", "fgsm,pgd,cw"]
+FEW = ["--images", "10", "--attacks", "fgsm,pgd", "--set", "pgd.steps=2", "--set", "epsilons=[]"]
 
 
 def small(folder, *changes):
@@ -93,32 +98,28 @@ def test_a_second_call_reads_and_a_wider_one_adds(attacked, capsys):
     assert f"report: {attacked / 'report.html'}" in out
 
 
-def test_a_killed_command_goes_on_with_the_same_bytes(trained, attacked, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(trained, folder)
-    code = """
-import os, signal, sys
-from nesbs import files
-from nesbs.runs import attack as robustness
-from nesbs.cli import main
-whole, count = robustness.attack_round, 0
-def killed(*a, **k):
-    global count
-    count += 1
-    if count == 6:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return whole(*a, **k)
-robustness.attack_round = killed
-main(sys.argv[1:])
-"""
-    ended = subprocess.run([sys.executable, "-c", code, "attack", folder, "--quiet", *QUICK], check=False)
-    assert ended.returncode == -signal.SIGKILL
+def killed_before_the_sixth_round(folder):
+    count = itertools.count(1)
+
+    def counted(*given, **named):
+        if next(count) == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return attack_round(*given, **named)
+
+    attack.attack_round = counted
+    main(["attack", str(folder), "--quiet", *FEW])
+
+
+def test_a_killed_command_goes_on_with_the_same_bytes(trained, tmp_path):
+    folder, whole = (shutil.copytree(trained, tmp_path / name) for name in ("run", "whole"))
+    assert call("attack", whole, "--quiet", *FEW) == 0
+    assert exit_code(killed_before_the_sixth_round, folder) == -signal.SIGKILL
     done = {path: path.stat().st_mtime_ns for path in (folder / "attacks").iterdir()}
     assert len(done) == 5
     assert not (folder / "attacks.json").exists()
-    assert call("attack", folder, "--quiet", *QUICK) == 0
+    assert call("attack", folder, "--quiet", *FEW) == 0
     assert {path: path.stat().st_mtime_ns for path in done} == done
-    assert (folder / "attacks.json").read_bytes() == (attacked / "attacks.json").read_bytes()
+    assert (folder / "attacks.json").read_bytes() == (whole / "attacks.json").read_bytes()
 
 
 def test_the_answer_of_another_attack_is_refused(attacked, tmp_path, capsys):
@@ -169,10 +170,10 @@ def test_nonsense_is_refused(trained, tmp_path, capsys):
 
 
 def test_several_runs_come_into_one_table_and_attacks_add_up(trained, tmp_path, capsys):
-    folders = [tmp_path / "ours", tmp_path / "rival"]
+    folders, one = [tmp_path / "ours", tmp_path / "rival"], ["--set", "epsilons=[0.1]"]
     for folder in folders:
         shutil.copytree(trained, folder)
-    assert call("attack", folders[0], *QUICK, "--attacks", "pgd", "--images", "10", "--quiet") == 0
+    assert call("attack", folders[0], *QUICK, "--attacks", "pgd", "--images", "10", *one, "--quiet") == 0
     first = files.read_json(folders[0] / "attacks.json")
     assert call("attack", *folders, *QUICK, "--attacks", "fgsm", "--set", "epsilons=[]") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from killed import exit_code
 from toys import TINY, tiny
 
 import nesbs
@@ -203,23 +203,23 @@ def test_members_can_be_measured_on_the_images_they_left_alone(tmp_path):
         tiny(tmp_path / "another", changes=["evaluation.images=search_valid"])
 
 
-KILLER = """
-import os, signal, sys
-from pathlib import Path
-from toys import tiny
-from nesbs.runs.stage_progress import Progress
-
 class Killer(Progress):
+    """Ends its process at a moment of a stage."""
+
+    def __init__(self, stage, moment):
+        self.at, self.stage = (stage, moment), None
+
     def start(self, stage, total):
         self.stage = stage
-        if (stage, "start") == (sys.argv[2], sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.advance("start")
+
     def advance(self, done, note=""):
-        if (self.stage, str(done)) == (sys.argv[2], sys.argv[3]):
+        if (self.stage, str(done)) == self.at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-tiny(Path(sys.argv[1]), progress=Killer()).scores()
-"""
+
+def killed_run(folder, stage, moment):
+    tiny(folder, progress=Killer(stage, moment)).scores()
 
 
 @pytest.mark.parametrize(
@@ -235,12 +235,7 @@ tiny(Path(sys.argv[1]), progress=Killer()).scores()
 )
 def test_kill_9_and_the_same_command_end_where_an_uninterrupted_run_ends(stage, moment, whole, tmp_path):
     folder = tmp_path / "run"
-    here = os.path.dirname(os.path.dirname(__file__))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLER, str(folder), stage, moment], env=environment, capture_output=True, text=True
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert exit_code(killed_run, folder, stage, moment) == -signal.SIGKILL
     assert not (folder / "metrics.json").exists()
     assert (folder / ".lock.json").is_file()  # of a process that has ended: it blocks nobody
     (folder / ".metrics.json.abc.part").write_text("half")  # as a kill in the middle of a write leaves it

@@ -4,11 +4,10 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
+from killed import exit_code
 from toys import train_member
 
 from nesbs import files
@@ -195,23 +194,14 @@ def test_low_precision_computes_in_it_and_keeps_weights_whole(noise):
     assert not MemberSettings().lower_precision(torch.device("cpu"))
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-sys.path[:0] = [sys.argv[1], os.path.dirname(sys.argv[1])]
-from test_loop import EVERYTHING, PAIR, noisy
-from nesbs.ensemble import MemberSettings, build_member, member_training
-from nesbs.spaces import toy_pairs
-
-split, settings = noisy(), MemberSettings.of(EVERYTHING)
-member = build_member(toy_pairs(), PAIR, split, settings, seed=0, name=0)
-steps = member_training(member, split, settings, seed=0, name=0, checkpoint=Path(sys.argv[2]))
-for _ in range(10):  # four steps an epoch: in the middle of the third
-    next(steps)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
+def killed_in_the_third_epoch(path):
+    torch.set_num_threads(1)
+    split, settings = noisy(), MemberSettings.of(EVERYTHING)
+    member = build_member(toy_pairs(), PAIR, split, settings, seed=0, name=0)
+    steps = member_training(member, split, settings, seed=0, name=0, checkpoint=path)
+    for _ in range(10):  # four steps an epoch
+        next(steps)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def noisy():
@@ -226,8 +216,7 @@ def test_killed_in_an_epoch_and_resumed_ends_with_the_same_weights_bit_for_bit(t
     settings = MemberSettings.of(EVERYTHING)
     whole, losses = train_member(toy_pairs(), PAIR, noisy(), settings)
     path = tmp_path / "state.safetensors"
-    ended = subprocess.run([sys.executable, "-c", KILLED, os.path.dirname(__file__), str(path)], capture_output=True)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert exit_code(killed_in_the_third_epoch, path) == -signal.SIGKILL
     _, about = files.read_tensors(path)
     assert len(json.loads(about["history"])) == 2
     resumed, again = train_member(toy_pairs(), PAIR, noisy(), settings, checkpoint=path)

@@ -151,7 +151,8 @@ def curves(
             progress=progress,
         )
     table, figure = write_curves(folder, measured)
-    common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
+    page = write_comparison_page(folder, figure.read_text(encoding="utf-8"))
+    common.print(table, f"figure: {figure}", f"report: {page}")
 
 
 def _with_methods(command: Callable[..., None], methods: Iterable[Method]) -> None:

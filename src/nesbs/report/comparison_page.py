@@ -19,14 +19,17 @@ TERMS = {"NLL": "NLL", "ECE": "ECE", "ATE %": "ATE", "PPD %": "PPD"}
 TEXT = ("method", "winner")
 
 
-def write_comparison_page(folder: Path) -> Path:
-    """Write `report.html` into a comparison folder from the records there, and return its path."""
+def write_comparison_page(folder: Path, curves_svg: str | None = None) -> Path:
+    """Write `report.html` into a comparison folder from the records there, and return its path.
+
+    `curves_svg` is the figure of the curves where it has just been drawn.
+    """
     page = folder / "report.html"
-    files.write_text(page, render_comparison_page(ComparisonRecords.read(folder)))
+    files.write_text(page, render_comparison_page(ComparisonRecords.read(folder), curves_svg))
     return page
 
 
-def render_comparison_page(records: ComparisonRecords) -> str:
+def render_comparison_page(records: ComparisonRecords, curves_svg: str | None = None) -> str:
     """The page as text; the same records give the same bytes."""
     recipe, comparison, curves = records.recipe, records.comparison, records.curves
     about = comparison or curves
@@ -37,7 +40,7 @@ def render_comparison_page(records: ComparisonRecords) -> str:
         "reference": (about and about.reference) or "",
         **_compared(comparison),
         "curves": {
-            "picture": base64.b64encode(draw_curves(curves).encode()).decode("ascii"),
+            "picture": base64.b64encode((curves_svg or draw_curves(curves)).encode()).decode("ascii"),
             "tables": curves_tables(curves),
             "notes": curves_notes(curves),
         }
