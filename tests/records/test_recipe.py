@@ -19,7 +19,7 @@ def test_everything_of_ours_is_named():
         "rank shares of 256 reference architectures as evidence",
         "untrained networks in the evidence",
         "the best of 4 fits of the posterior",
-        "forward selection over all candidates",
+        "ensembles judged by other than their loss (search.judge=evidence)",
     )
     others = {"sampler": {"name": "uniform"}, "posterior": {"noise": 0.1, "estimator": "straight-through"}}
     assert Recipe.of(others).additions() == (
