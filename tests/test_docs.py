@@ -343,6 +343,20 @@ def test_the_ranking_of_the_rows_that_picked_nothing_is_the_records():
     assert f"on the other 1,300 rows alone it ranks with {everything:.3f} and {better:.3f}" in words(NOTES)
 
 
+def test_what_ranks_darts_is_in_the_record():
+    found, said = tables.read("quality-darts", "untrained.json")["rankings"], words("ranking")
+
+    def text(name):
+        value = found[name]["spearman"]
+        return f"{value['value']:.2f} ({value['low']:.2f} to {value['high']:.2f})".replace("-", "−")
+
+    assert {one["ensembles"] for one in found.values()} == {54}
+    assert f"with {text('untrained: untrained (0)')}, and" in said
+    assert f"with {text('untrained: untrained (1)')}." in said
+    assert f"parameters reach {text('sizes: parameters (0)')}" in said
+    assert f"multiply-adds {text('sizes: multiply-adds (0)')}" in said
+
+
 def ranked(name, kind="loss"):
     """Spearman of a lever's supernets over all rows and over the better half, a pair for each seed."""
     found = [row["rankings"][kind] for row in tables.lever(name)]
