@@ -28,13 +28,16 @@ from nesbs.samplers import SvgdRd
 from nesbs.spaces import Architecture
 
 GAINS = (0.0, 0.5, 1.0, 2.0)  # weights of what an ensemble adds
-JUDGES: list[dict[str, Any]] = [
-    {"judge": "likelihood"},
-    *({"judge": "posterior", "gain": gain, "gain_pool": "posterior"} for gain in GAINS),
-    *({"judge": "evidence", "gain": gain, "gain_pool": "posterior"} for gain in GAINS),
-    *({"judge": judge, "gain": 1.0, "gain_pool": "uniform"} for judge in ("posterior", "evidence")),
-]
 METHODS = ("rounds", "forward")
+
+
+def judges(gains: Sequence[float]) -> list[dict[str, Any]]:
+    """What is compared; what an ensemble adds is compared with uniform ensembles too, where it weighs 1."""
+    found: list[dict[str, Any]] = [{"judge": "likelihood"}]
+    for judge in ("posterior", "evidence"):
+        found += [{"judge": judge, "gain": gain, "gain_pool": "posterior"} for gain in gains]
+        found += [{"judge": judge, "gain": 1.0, "gain_pool": "uniform"}] if 1.0 in gains else []
+    return found
 
 
 def described(ensemble: Sequence[Architecture], posterior: Posterior, truth: Truth) -> dict[str, float]:
@@ -69,13 +72,13 @@ def chosen_by(run: Run, settings: SearchSettings, variance: float | None) -> Sel
     )
 
 
-def measure(run: Run, truth: Truth, variance: float | None) -> list[dict[str, Any]]:
+def measure(run: Run, truth: Truth, variance: float | None, gains: Sequence[float]) -> list[dict[str, Any]]:
     """What every judge chooses in a run; first what it has to choose from: candidates, and the draws at δ = 0."""
     posterior = run.posterior()
     rows: list[dict[str, Any]] = []
     about: dict[str, Any] = {"seed": run.recipe.seed, "variance": variance}
     for method in METHODS:
-        for judge in JUDGES:
+        for judge in judges(gains):
             settings = run.recipe.search.model_copy(update={"method": method, **judge})
             started = time.perf_counter()
             choice = chosen_by(run, settings, variance)
@@ -99,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", type=Path, required=True, help="rows of NAS-Bench-201 as a CSV file")
     parser.add_argument("--column", default=COLUMN, help="of accuracies in per cent")
     parser.add_argument("--variances", type=float, nargs="*", default=[5.0], help="of SVGD-RD's Gaussians; |O| is 5")
+    parser.add_argument("--gains", type=float, nargs="*", default=GAINS, help="weights of what an ensemble adds")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, help="the record")
     asked = parser.parse_args(arguments)
@@ -106,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in asked.runs:
         run = Run.open(folder, device=asked.device)
         for variance in asked.variances:
-            for row in measure(run, truth, variance):
+            for row in measure(run, truth, variance, asked.gains):
                 rows.append(row)
                 shown = {key: value for key, value in row.items() if key != "architectures"}
                 print(" ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown.items()))
