@@ -13,7 +13,7 @@ from nesbs.runs.resumable_run import Run
 from nesbs.supernet import Estimator
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import batchnorm, estimators, levers, responses, whole
+from benchmarks import batchnorm, darts_ranking, estimators, judges, levers, responses, whole
 from benchmarks.__main__ import main
 
 
@@ -122,3 +122,31 @@ def test_recalibrated_statistics_are_those_of_the_images_given(tmp_path):
     found = files.read_json(tmp_path / "found.json")
     assert found["rows"] == len(found["losses"]["recalibrated"]) == 12
     assert set(found["rankings"]) == {"of the batch", "recalibrated"}
+
+
+def test_judges_choose_from_the_same_ensembles(tmp_path, capsys):
+    changes = [*TINY, "space.name=nasbench201", "posterior.reference=4", "sampler.delta=[0.0, 1.0]", "ensemble.size=2"]
+    Run.create(tmp_path / "run", load_recipe("toy", changes)).posterior()
+    rows = (Path(__file__).parent / "nasbench201_sample.csv").read_text().splitlines()
+    (tmp_path / "table.csv").write_text("\n".join(rows[:100]))
+    which = ["--table", str(tmp_path / "table.csv"), "--gains", "0", "--json", str(tmp_path / "judges.json")]
+    judges.main([str(tmp_path / "run"), *which])
+    drawn, unjudged, *chosen = files.read_json(tmp_path / "judges.json")["rows"]
+    assert drawn["ensembles"] == 2 * unjudged["ensembles"]  # one of two values of δ
+    assert [row["judge"] for row in chosen] == ["likelihood", "posterior", "evidence"] * 2
+    # Of the ensembles drawn none has more probable members in the mean than the judge of probability takes.
+    assert chosen[1]["log_p"] >= max(chosen[0]["log_p"], drawn["log_p"], chosen[2]["log_p"])
+
+
+@pytest.mark.slow
+def test_what_ranks_darts_is_held_against_a_table(tmp_path):
+    rows = (Path(__file__).parents[1] / "results" / "quality-darts" / "all.csv").read_text().splitlines()
+    (tmp_path / "table.csv").write_text("\n".join(rows[:9]))
+    which = ["--data", "fashion-mini", "--table", str(tmp_path / "table.csv"), "--toy"]
+    parts = [str(tmp_path / name) for name in ("sizes.json", "supernet.json")]
+    darts_ranking.main([*which, "--only", "sizes", "untrained", "--json", parts[0]])
+    darts_ranking.main([*which, "--only", "three cells", "--json", parts[1]])
+    darts_ranking.main([*which, "--merge", *parts, "--json", str(tmp_path / "both.json")])
+    found = files.read_json(tmp_path / "both.json")["rankings"]
+    assert {"sizes: parameters (0)", "three cells: loss, share + untrained (0)"} <= set(found)
+    assert {one["ensembles"] for one in found.values()} == {8}
