@@ -24,7 +24,7 @@ from nesbs.ensemble import SearchSettings, Selection, search
 from nesbs.posterior import Posterior
 from nesbs.records.provenance import provenance
 from nesbs.runs import Run
-from nesbs.samplers import SvgdRd
+from nesbs.samplers import get_sampler
 from nesbs.spaces import Architecture
 
 GAINS = (0.0, 0.5, 1.0, 2.0)  # weights of what an ensemble adds
@@ -59,13 +59,13 @@ def mean_of(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 def chosen_by(run: Run, settings: SearchSettings, variance: float | None) -> Selection:
     """What a judge chooses from the run's own sampler."""
-    deltas = SvgdRd(delta=run.recipe.sampler.delta, variance=variance)
+    sampler = get_sampler(run.recipe.sampler.model_copy(update={"name": "svgd-rd", "variance": variance}))
     return search(
         run.supernet(),
         run.posterior(),
         run.data.search_valid,
         size=run.recipe.ensemble.size,
-        sampler=deltas,
+        sampler=sampler,
         seed=run.recipe.seed,
         ranks=run.ranks() if settings.judge == "evidence" else None,
         **settings.model_dump(),
