@@ -9,7 +9,7 @@ import nesbs
 ORDER = [
     *("version", "errors", "settings", "rng", "files", "metrics"),  # the foundation
     *("data", "kernels", "spaces", "training", "supernet", "posterior", "samplers", "ensemble"),
-    *("rivals", "attacks", "evaluation", "records", "runs", "compare", "deploy", "report", "reproduce"),
+    *("rivals", "attacks", "evaluation", "records", "cluster", "runs", "compare", "deploy", "report", "reproduce"),
     "cli",
 ]
 ROOT = Path(nesbs.__file__).parent

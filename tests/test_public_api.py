@@ -23,7 +23,11 @@ LISTS = [
     (nesbs.fit_posterior, PosteriorSettings, set()),
     (nesbs.search, SearchSettings, set()),
     (nesbs.search, EnsembleSettings, {"architectures"}),
-    (nesbs.train_ensemble, MemberSettings, {"images"}),  # the split says which images
+    (
+        nesbs.train_ensemble,
+        MemberSettings,
+        {"images", "workers"},
+    ),  # the split says which images; processes belong to runs
     (nesbs.train_ensemble, EnsembleSettings, {"size", "architectures"}),  # the architectures say how many
     (nesbs.Ensemble, EnsembleSettings, {"size", "architectures"}),
     (nesbs.evaluate, EvaluationSettings, set(EvaluationSettings.model_fields) - {"batch_size", "bins"}),

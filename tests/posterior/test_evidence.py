@@ -115,6 +115,27 @@ def test_the_reference_is_judged_on_the_same_batch(supernet, mini):
         assert step == 0 or (share_below(own, others) - share_below(own, first)).abs().max() > 0.01  # batches differ
 
 
+def test_on_a_batch_that_comes_again_nothing_is_estimated_twice(supernet, mini, monkeypatch):
+    settings = PosteriorSettings(batch_size=30, steps=5, reference=9)
+    reference, drawn = list(toy_edges())[::3], list(toy_edges())[4:9]
+    ranks = ReferenceRanks(reference, None, 0.0)
+    evidence, fresh = (Evidence(supernet, mini.search_valid, settings, ranks, seed=3) for _ in range(2))
+    estimated = []
+    plain = Evidence._estimated
+    monkeypatch.setattr(
+        Evidence, "_estimated", lambda self, some, step: estimated.extend(some) or plain(self, some, step)
+    )
+    again = len(mini.search_valid) // 30
+    first = evidence.of(drawn, 0)
+    live = {toy_edges().live(one) for one in [*drawn, *reference]}
+    assert len(estimated) == len(live)  # also those that differ only in what nothing passes through
+    assert torch.equal(evidence.of(drawn[::-1], again), first.flip(0))
+    assert len(estimated) == len(live)
+    one_by_one = torch.cat([fresh.of([one], 1) for one in drawn])
+    assert torch.equal(evidence.of(drawn, 1), one_by_one)
+    assert not torch.equal(one_by_one, first)  # another batch
+
+
 def test_settings_and_ranks_go_together(supernet, mini):
     ranks = reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(reference=4), seed=0)
     for given, settings in ((ranks, PosteriorSettings()), (None, PosteriorSettings(reference=4))):

@@ -145,6 +145,9 @@ class MemberSettings(TrainingSettings):
         "all", description="train on all training images, or leave those held out from the supernet unseen"
     )
     together: int = Field(1, ge=1, le=MAX_MEMBERS, description="members trained side by side on one GPU")
+    workers: int = Field(
+        1, ge=1, le=MAX_MEMBERS, description="processes that train members on a CPU, each with `threads` threads"
+    )
     capture: bool = Field(True, description="on a GPU, record a member's step once and replay it")
     compile: bool | Literal["auto"] = Field(
         "auto", description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough"

@@ -18,6 +18,7 @@ from nesbs.data import SearchValid
 from nesbs.errors import NesbsError
 from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space
+from nesbs.spaces.architecture import Cell
 from nesbs.supernet import Supernet, Untrained, predictor
 
 SMALL = 20_000  # architectures: on a GPU the untrained networks of a space up to this size are all scored ahead
@@ -48,6 +49,7 @@ class Evidence:
         self._batches = [batch for batch in order.split(size) if len(batch) == size]
         self._predict = predictor(supernet, split)
         self._reference_values: dict[int, Tensor] = {}  # by batch
+        self._values: dict[tuple[int, tuple[Cell, ...]], Tensor] = {}  # on a CPU, by batch and what is live
 
     def of(self, architectures: Sequence[Architecture], step: int) -> Tensor:
         """Return the evidence for each of several architectures, (architectures,)."""
@@ -70,8 +72,21 @@ class Evidence:
         index = self._batches[step % len(self._batches)]
         return self._split.pixels(index), self._split.labels[index]
 
-    @torch.no_grad()
     def _log_likelihood(self, architectures: Sequence[Architecture], step: int) -> Tensor:
+        """The log-likelihood of each architecture on the batch of a step; on a CPU computed once, where batches repeat.
+
+        As a fit narrows, it draws the same architectures again. A GPU estimates all of a step at once, whichever.
+        """
+        if self._split.device.type != "cpu" or not self._settings.reference:
+            return self._estimated(architectures, step)
+        keys = [(step % len(self._batches), self._supernet.space.live(one)) for one in architectures]
+        missing = {key: one for key, one in zip(keys, architectures, strict=True) if key not in self._values}
+        if missing:
+            self._values.update(zip(missing, self._estimated(list(missing.values()), step), strict=True))
+        return torch.stack([self._values[key] for key in keys])
+
+    @torch.no_grad()
+    def _estimated(self, architectures: Sequence[Architecture], step: int) -> Tensor:
         images, labels = self._batch(step)
         logits = self._predict(images, architectures)
         return -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).cpu()

@@ -35,6 +35,7 @@ class StageRecord(Record):
     seconds: Number | None = None
     device: str | None = None
     peak_memory: Count | None = None  # bytes
+    workers: Count | None = None  # processes that trained the members; none where it was this one
     channels: Numbers | None = None  # of each member
     parameters: Count | Numbers | None = None  # of one network, or of each
     multiply_adds: Numbers | None = None

@@ -30,7 +30,8 @@ from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours
-WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together"}  # on what a shared folder holds
+# On what a shared folder holds.
+WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together", "members.workers"}
 # Settings that older folders do not know: at their defaults they do not count for a folder's name.
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
 ADDED_LATER |= {f"search.{name}" for name in ("judge", "gain", "gain_pool", "noise")}

@@ -20,7 +20,7 @@ from nesbs.records.run import DataRecord
 from nesbs.spaces import Space
 
 # Settings that do not affect results: they may change when a run is resumed.
-WITHOUT_EFFECT = {"data.workers", "members.together", "evaluation.shown", "evaluation.map"}
+WITHOUT_EFFECT = {"data.workers", "members.together", "members.workers", "evaluation.shown", "evaluation.map"}
 CHECKPOINT = "checkpoint.safetensors"  # ends the name of a training's state
 BEFORE_ANY_STAGE = {RECIPE, RunRecord.FILE, "report.html"}  # files that are there before a stage is finished
 

@@ -11,9 +11,10 @@ from nesbs.data import Split
 from nesbs.ensemble import MemberSettings, build_member, groups, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
+from nesbs.runs.member_processes import MemberEpoch, MemberTraining, train_in_processes
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, Space, sizes_of
-from nesbs.training import Epoch, side_by_side
+from nesbs.training import Epoch, Training, side_by_side
 
 
 def trained_members(
@@ -29,7 +30,8 @@ def trained_members(
 ) -> list[Member]:
     """Members 0, 1, … of a folder; `stage` opens the stage of their training, given its number of epochs.
 
-    Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side.
+    Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side, or
+    on a CPU in `settings.workers` processes.
     `stems` name files and random streams instead of places: with those of `by_content` another list of architectures
     finds those it shares with an earlier one.
     """
@@ -55,20 +57,19 @@ def trained_members(
             work.write()
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}, loss {epoch.loss:.3f}")
 
+        def steps(index: int) -> Training:
+            told, checkpoint = partial(on_epoch, index), _checkpoint(paths[index])
+            return member_training(
+                members[index], split, settings, seed=seed, name=names[index], checkpoint=checkpoint, on_epoch=told
+            )
+
+        if settings.workers > 1 and len(missing) > 1 and split.device.type == "cpu":
+            work.note(workers=min(settings.workers, len(missing)))
+            epochs_of = [MemberEpoch(i, architectures[i], names[i], _checkpoint(paths[i])) for i in missing]
+            # Afterwards each checkpoint holds a trained member, and the training below has nothing left to do.
+            train_in_processes(epochs_of, MemberTraining(space, split, settings, seed), on_epoch)
         for group in groups(missing, settings.together):
-            trainings = [
-                member_training(
-                    members[index],
-                    split,
-                    settings,
-                    seed=seed,
-                    name=names[index],
-                    checkpoint=_checkpoint(paths[index]),
-                    on_epoch=partial(on_epoch, index),
-                )
-                for index in group
-            ]
-            for index, history in zip(group, side_by_side(trainings), strict=True):
+            for index, history in zip(group, side_by_side([steps(i) for i in group]), strict=True):
                 losses[index] = history
                 work.note(losses=[losses[i] for i in sorted(losses)])
                 about = {"architecture": str(architectures[index]), "losses": json.dumps(history), "of": of[index]}

@@ -1,0 +1,83 @@
+"""Tasks in this process and in others: the same results, errors as one line, nothing left behind."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from toy_tasks import Fail, Square, Wait, handing_out, workers_in
+
+from nesbs import files
+from nesbs.cluster import run_tasks
+from nesbs.cluster.worker import _outcome
+from nesbs.errors import DivergedError, NesbsError
+
+DRIVER = """
+import pathlib, sys
+from nesbs.cluster import run_tasks
+from toy_tasks import Wait, handing_out
+folder = pathlib.Path(sys.argv[1])
+list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=2))
+"""
+
+
+def test_processes_compute_what_this_one_does_and_share_the_work():
+    tasks = [Square(number) for number in range(5)]
+    here = list(run_tasks(handing_out(tasks), 100))
+    there = sorted(run_tasks(handing_out(tasks), 100, workers=2))
+    assert [one[:2] for one in here] == [one[:2] for one in there] == [(n, n * n + 100) for n in range(5)]
+    assert {one[2] for one in here} == {os.getpid()}
+    assert os.getpid() not in {one[2] for one in there}
+    assert {one[3] for one in there} == {torch.get_num_threads()}
+    assert not any(files.is_living(one[2], "") for one in there)  # they end with the last result
+
+
+def test_a_task_is_asked_for_after_the_result_before_it_was_handed_back():
+    seen = []
+    tasks = handing_out([Square(1), Square(2)])
+
+    def next_task():
+        seen.append("asked")
+        return tasks()
+
+    for number, *_ in run_tasks(next_task, 0):
+        seen.append(number)
+    assert seen == ["asked", 1, "asked", 2, "asked"]
+
+
+def test_errors_travel_with_their_traceback(tmp_path):
+    diverged = pickle.loads(_outcome(Fail("diverged", tmp_path), None)).error
+    assert type(diverged) is DivergedError
+    assert str(diverged) == "the loss is not a number"
+    assert "toy_tasks.py" in diverged.__notes__[0]
+    odd = pickle.loads(_outcome(Fail("odd", tmp_path), None)).error
+    assert "OddError" in str(odd)  # which cannot be pickled itself
+
+
+def test_a_process_that_dies_is_one_line_and_takes_the_others_along(tmp_path):
+    tasks = handing_out([Wait(tmp_path, 0), Fail("killed", tmp_path)])
+    with pytest.raises(NesbsError, match="the failing task: the process at work on it was killed by signal 9"):
+        list(run_tasks(tasks, 0, workers=2))
+    [worker] = workers_in(tmp_path)
+    assert not files.is_living(*worker)
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_no_process_outlives_the_one_that_started_it(tmp_path, by):
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-c", DRIVER, str(tmp_path)]
+    driver = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stderr=subprocess.PIPE)
+    while len(workers_in(tmp_path)) < 2 and driver.poll() is None:
+        time.sleep(0.02)
+    workers = workers_in(tmp_path)
+    assert len(workers) == 2
+    driver.send_signal(by)
+    driver.communicate()
+    until = time.monotonic() + 30
+    while any(files.is_living(*worker) for worker in workers):
+        assert time.monotonic() < until, "a process was left behind"
+        time.sleep(0.02)
