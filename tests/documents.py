@@ -26,6 +26,7 @@ SHORT = {
     "attack": ["--set", "pgd.steps=2", "--set", "cw.steps=2", "--set", "epsilons=[0.01]", "--set", "closer=10"],
     "compare": ["--seeds", "1"],
     "curves": ["--seeds", "1"],
+    "latency": ["--repeats", "2"],
     "quality": ["--architectures", "4", "--epochs", "1"],
 }
 TOOLS = ("benchmarks", "mutants", "soak")  # packages beside src/, run as python -m
@@ -86,6 +87,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nesbs.runs.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
+    monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)  # converting takes longer than all the rest
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break
     for name, settings in SIZES.items():
         module, _, function = name.rpartition(".")

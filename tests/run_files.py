@@ -17,6 +17,7 @@ from nesbs.records import (
     ComparisonRecord,
     ComparisonRecords,
     CurvesRecord,
+    LatencyRecord,
     MetricsRecord,
     PosteriorRecord,
     PredictionsRecord,
@@ -40,6 +41,7 @@ CLASSES = {
     "quality": QualityRecord,
     "attacks": AttacksRecord,
     "predictions": PredictionsRecord,
+    "latency": LatencyRecord,
 }
 
 
@@ -55,6 +57,7 @@ class RunFiles:
     quality: Mapping[str, Any] | None = None
     attacks: Mapping[str, Any] | None = None
     predictions: Mapping[str, Any] | None = None
+    latency: Mapping[str, Any] | None = None
 
     def read(self) -> RunRecords:
         """The records, as they are read from these files."""

@@ -165,6 +165,14 @@ def check_answers(space):
     assert len(Path("answers.csv").read_text().splitlines()) == 25
     dogs = [entry["top"][0]["probability"] for entry in answers["images"] if entry["file"] in space["files"]]
     assert space["probabilities"].max(-1).values.tolist() == pytest.approx(dogs, abs=1e-5)
+    # The last program, where there is neither torch nor nesbs, gives the same.
+    hidden = "import sys; sys.modules.update(torch=None, nesbs=None)\n"
+    program = [sys.executable, "-W", "error", "-c", hidden + code(PAGES["own-images"])[-1]]
+    lines = subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines()
+    labels = space["classifier"].predict(space["files"])
+    assert [line.split()[0] for line in lines] == labels
+    expected = space["probabilities"].max(-1).values.tolist()  # in the order of the program's files
+    assert [float(line.split()[1]) for line in lines] == pytest.approx(expected, abs=1e-4)
 
 
 CHECKS = {

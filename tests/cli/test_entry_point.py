@@ -337,6 +337,8 @@ def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
 
 
 LISTING = {"report", "recipes", "datasets", "zoo"}  # they compute nothing
+WITHOUT_SEED = {"predict", "export", "latency"}  # nothing is random there
+WITHOUT_DEVICE = {"export"}  # a file is made and tried on the CPU
 
 
 @pytest.mark.parametrize("command", get_command(app).commands)
@@ -346,7 +348,7 @@ def test_every_command_takes_the_common_options(command, capsys):
     for option in ("--quiet", "--debug"):
         assert f"  {option} " in text
     for option in ("--seed N", "--device auto|cpu|cuda|cuda:N"):  # where they have an effect
-        without = LISTING | {"predict"} if option.startswith("--seed") else LISTING  # nothing is random in predicting
+        without = LISTING | (WITHOUT_SEED if option.startswith("--seed") else WITHOUT_DEVICE)
         assert (f"  {option}" in text) == (command not in without)
     assert "\x1b" not in text
 

@@ -60,6 +60,11 @@ class View:
         """1 for grey, 3 for colour."""
         return 1 if self.mode == "L" else 3
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.side, self.side
+
     def read(self, file: str, seed: int | None = None) -> np.ndarray:
         """Read one image; with a `seed`, a random part of it instead (`random_box`)."""
         with opened(file) as image:

@@ -9,6 +9,7 @@
     predictions.json                       PredictionsRecord   predictions.py
     quality.json                           QualityRecord       quality.py
     attacks.json                           AttacksRecord       attacks.py
+    latency.json                           LatencyRecord       latency.py
     comparison.json                        ComparisonRecord    comparison.py
     curves.json                            CurvesRecord        curves.py
     .lock.json                             LockRecord          lock.py
@@ -26,6 +27,7 @@ from nesbs.records.classifier import ClassifierRecord
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
 from nesbs.records.experiment import ExperimentRecord
+from nesbs.records.latency import LatencyRecord
 from nesbs.records.lock import LockRecord
 from nesbs.records.metrics import MetricsRecord
 from nesbs.records.predictions import PredictionsRecord

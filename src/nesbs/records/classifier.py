@@ -63,3 +63,15 @@ class ClassifierRecord(FileRecord):
         return [
             prefix + name for prefix, part in parts for name in type(part).model_fields if getattr(part, name) is None
         ]
+
+
+class ExportRecord(Record):
+    """What an exported file says about itself; in ONNX each field is an entry of the metadata, written as JSON."""
+
+    nesbs: str | None = None  # the version that wrote it
+    format: Count | None = None
+    classes: tuple[str, ...] | None = None
+    preprocessing: PreprocessingRecord | None = None  # mean and deviation are inside the networks
+    combine: Combine | None = None
+    temperature: float | None = None
+    architectures: tuple[str, ...] | None = None

@@ -9,6 +9,7 @@ from nesbs.errors import NesbsError
 from nesbs.records.attacks import AttacksRecord
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
+from nesbs.records.latency import LatencyRecord
 from nesbs.records.metrics import MetricsRecord
 from nesbs.records.predictions import PredictionsRecord
 from nesbs.records.quality import QualityRecord
@@ -29,6 +30,7 @@ class RunRecords:
     quality: QualityRecord | None = None
     attacks: AttacksRecord | None = None
     predictions: PredictionsRecord | None = None
+    latency: LatencyRecord | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -42,6 +44,7 @@ class RunRecords:
             quality=QualityRecord.find(folder),
             attacks=AttacksRecord.find(folder),
             predictions=PredictionsRecord.find(folder),
+            latency=LatencyRecord.find(folder),
         )
         if records == cls():
             check_begun(folder)
