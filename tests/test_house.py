@@ -33,7 +33,7 @@ LISTS_SETTINGS = {
 # One thing, whose module has the same name in every room: how it is made, what is recorded of it, how it is shown.
 SAME_THING = {
     *("run", "recipe", "members", "selection", "scores", "metrics", "quality", "attacks", "comparison", "curves"),
-    *("provenance", "predictions", "folder", "classifier", "latency"),
+    *("provenance", "predictions", "folder", "classifier", "latency", "held_out_answers"),
     "settings",  # the recipe's section of each room
     "darts",  # the method and its search space have one name in every paper
 }

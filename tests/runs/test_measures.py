@@ -293,12 +293,16 @@ def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     def to_make(entry, *asked):
         return missing_measures(EnsembleMetrics.from_json(entry), *asked)
 
-    assert to_make({}, settings) == ("scores", "temperature", "intervals", "unseen", "corruptions")
-    made = {"error": 0.5, "temperature": {"reliability": {}}, "intervals": {}, "unseen": {}}
+    assert to_make({}, settings) == ("scores", "temperature", "intervals", "abstention", "unseen", "corruptions")
+    made = {"error": 0.5, "temperature": {"reliability": {}}, "intervals": {}, "abstention": {}, "unseen": {}}
     assert to_make(made, settings) == ("corruptions",)
     assert to_make({**made, "corruptions": {}}, settings, ["unseen"]) == ("unseen",)
     # A record of before there were intervals and reliability diagrams.
     assert to_make({"error": 0.5, "temperature": {"images": 9}}, EvaluationSettings()) == ("temperature", "intervals")
+    assert to_make({**made, "abstention": None}, EvaluationSettings(), ["abstention"]) == ()
+    del made["abstention"]
+    assert to_make(made, EvaluationSettings()) == ()
+    assert to_make(made, EvaluationSettings(), ["abstention"]) == ("abstention",)
     heard = []
     parts, material = ("scores", "corruptions"), gather(noise, settings)
     first = measure(None, ensemble, material, parts, heard.append)

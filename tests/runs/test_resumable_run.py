@@ -89,7 +89,9 @@ def test_a_run_folder_holds_what_it_should(whole):
         "metrics.json",
         "predictions.json",
     }
-    assert sorted(os.listdir(whole / "members")) == ["0.safetensors", "1.safetensors", "classifier.json"]
+    assert sorted(os.listdir(whole / "members")) == [
+        *("0.safetensors", "1.safetensors", "classifier.json", "held_out_answers.json"),
+    ]
     record = files.read_json(whole / "record.json")
     assert list(record["stages"]) == STAGES
     for stage in record["stages"].values():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nesbs.cli.options import OnDevice, RunFolder
-from nesbs.deploy import PredictedImage, UnreadImage, csv_file, json_file, load, predict_files
+from nesbs.deploy import PredictedImage, UnreadImage, caution_for, csv_file, json_file, load, predict_files
 from nesbs.errors import NesbsError, printable
 
 
@@ -23,6 +23,18 @@ def predict(
     top: Annotated[
         int, typer.Option("--top", metavar="K", min=1, max=1_000, help="Name the K most probable classes.")
     ] = 1,
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            "--abstain", metavar="E", min=0, max=1, help="Answer so few that about E of the answers are wrong: 0.02."
+        ),
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--coverage", metavar="P", min=0, max=1, help="Name classes that hold the right one in P of cases: 0.95."
+        ),
+    ] = None,
     common: OnDevice,
 ) -> None:
     """Classify images with a finished run.
@@ -30,19 +42,23 @@ def predict(
     A line for each image: the most probable class and its probability, then how unsure the ensemble is: the entropy of
     its answer in nats, and the share of pairs of members that disagree. The files add the mutual information.
 
+    --abstain and --coverage are fitted to held-out answers that `nesbs evaluate` keeps beside the members: the error is
+    an estimate, the coverage holds for images like those of the test. Too few of them are said.
+
     The run's folder is all that is needed: not the training images, not its first place, no right to write to it. What
     cannot be read is named, and the next image follows; exit code 2 where nothing could be read.
     """
     if json is not None and csv is not None:
         raise NesbsError("--json and --csv are two forms of the same answers: give one of them")
     classifier = load(run, device=common.chosen_device())
+    caution = caution_for(classifier.held_out, error=abstain, coverage=coverage)
     top = min(top, len(classifier.class_names))
     read = unread = 0
     with ExitStack() as stack:
         write = None
         if json is not None or csv is not None:
             write = stack.enter_context(json_file(json) if json is not None else csv_file(csv, top))  # type: ignore[arg-type]
-        for answer in predict_files(classifier, images, top=top):
+        for answer in predict_files(classifier, images, top=top, caution=caution):
             if isinstance(answer, UnreadImage):
                 unread += 1
                 print(printable(answer.reason), file=sys.stderr)
@@ -63,6 +79,11 @@ def answer_as_text(answer: PredictedImage) -> str:
 
     >>> print(answer_as_text(PredictedImage("a.png", (("cat", 0.9), ("dog", 0.1)), 0.325, 0.0, 0.01)))
     a.png: cat 0.900, dog 0.100 (entropy 0.325, disagreement 0.00)
+    >>> print(answer_as_text(PredictedImage("a.png", (("cat", 0.6),), 0.7, 0.5, 0.0, False, ("cat", "dog"))))
+    a.png: no answer; likeliest cat 0.600 {cat, dog} (entropy 0.700, disagreement 0.50)
     """
     classes = ", ".join(f"{name} {probability:.3f}" for name, probability in answer.top)
-    return f"{printable(answer.file)}: {classes} (entropy {answer.entropy:.3f}, disagreement {answer.disagreement:.2f})"
+    unsure = "" if answer.answered else "no answer; likeliest "
+    held = "" if answer.classes is None else f" {{{', '.join(answer.classes)}}}"
+    measures = f"(entropy {answer.entropy:.3f}, disagreement {answer.disagreement:.2f})"
+    return f"{printable(answer.file)}: {unsure}{classes}{held} {measures}"

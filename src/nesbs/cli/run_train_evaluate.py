@@ -145,7 +145,7 @@ def evaluate(
     with common.writing(run) as progress:
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
         work.require_members()
-        scores = work.scores(**{name: value for name, value in options.items() if value is not None})
+        scores = work.scores(complete=True, **{name: value for name, value in options.items() if value is not None})
     common.print(scores_as_text(scores), f"report: {write_report(run)}")
 
 

@@ -1,5 +1,6 @@
 """What a finished run is good for: a classifier that needs nothing but its folder."""
 
+from nesbs.deploy.caution import Caution, caution_for
 from nesbs.deploy.classifier import Classifier, Explanation
 from nesbs.deploy.exporting import export_classifier, kept_images
 from nesbs.deploy.latency import measure_latency

@@ -13,10 +13,12 @@ from torch import Tensor
 from nesbs import metrics
 from nesbs.data.conversion import ArrayView
 from nesbs.data.images import View
+from nesbs.deploy.caution import caution_for
 from nesbs.deploy.inputs import ImageInput, listed
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation.calibration import scale
+from nesbs.records.held_out_answers import HeldOutAnswers
 
 BATCH_SIZE = 100  # images that are read and predicted at once
 Images = ImageInput | Sequence[ImageInput]
@@ -63,6 +65,7 @@ class Classifier:
     view: View | ArrayView
     class_names: tuple[str, ...]
     temperature: float = 1.0
+    held_out: HeldOutAnswers | None = None  # what thresholds and sets are fitted to
 
     def predict(self, images: Images) -> list[str]:
         """Return the name of the most probable class of each image."""
@@ -75,6 +78,19 @@ class Classifier:
     def members(self, images: Images) -> Tensor:
         """Return the probabilities of each member, (members, images, classes), without temperature."""
         return self.logits(images).softmax(-1)
+
+    def sets(self, images: Images, *, coverage: float) -> list[tuple[str, ...]]:
+        """Return the classes of each image that hold the right one with a wanted probability, the likeliest first.
+
+        Fitted to the run's held-out images; too few of them for the wanted coverage are an error.
+        """
+        caution = caution_for(self.held_out, coverage=coverage)
+        inside = caution.sets(self.ensemble.combined(self.logits(images)))
+        return [tuple(self.class_names[place] for place in places or ()) for places in inside]
+
+    def sure(self, images: Images, *, error: float) -> list[bool]:
+        """Return whether to answer each image, so that the error among answered images is about `error` or less."""
+        return caution_for(self.held_out, error=error).answered(self.ensemble.combined(self.logits(images)))
 
     def explain(self, images: Images) -> Explanation:
         """Return how unsure the ensemble is of each image, and whether because its members differ."""

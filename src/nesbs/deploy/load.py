@@ -16,7 +16,7 @@ from nesbs.data.split import check_names
 from nesbs.deploy.classifier import Classifier
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError, expect, shown
-from nesbs.records import ClassifierRecord
+from nesbs.records import ClassifierRecord, HeldOutAnswers
 from nesbs.records.classifier import FORMAT, MemberRecord, PreprocessingRecord
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import Run
@@ -113,7 +113,13 @@ def _classifier(record: ClassifierRecord, folder: Path, device: torch.device) ->
         for place, member in enumerate(record.members or ())
     ]
     ensemble = Ensemble(members, record.combine or "probabilities").eval().requires_grad_(False)
-    return Classifier(ensemble, view_of(record.preprocessing), record.classes or (), record.temperature or 1.0)
+    return Classifier(
+        ensemble,
+        view_of(record.preprocessing),
+        record.classes or (),
+        record.temperature or 1.0,
+        HeldOutAnswers.find(folder),
+    )
 
 
 def view_of(preprocessing: PreprocessingRecord) -> View | ArrayView:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,10 +14,12 @@ import numpy as np
 from nesbs import files
 from nesbs.data.image_folder import walk_images
 from nesbs.data.streaming import default_workers
+from nesbs.deploy.caution import Caution
 from nesbs.deploy.classifier import BATCH_SIZE, Classifier
 from nesbs.errors import NesbsError, expect_whole, printable
 
 DIGITS = 6  # of what is written
+NO_CAUTION = Caution()
 MEASURES = ("entropy", "disagreement", "mutual_information")
 
 
@@ -30,6 +32,8 @@ class PredictedImage:
     entropy: float
     disagreement: float
     mutual_information: float
+    answered: bool = True  # False where it is too unsure for the error that was asked for
+    classes: tuple[str, ...] | None = None  # that hold the right one with the coverage that was asked for
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,13 @@ class UnreadImage:
 FileAnswer = PredictedImage | UnreadImage
 
 
-def predict_files(classifier: Classifier, places: Iterable[Path], *, top: int = 1) -> Iterator[FileAnswer]:
+def predict_files(
+    classifier: Classifier, places: Iterable[Path], *, top: int = 1, caution: Caution = NO_CAUTION
+) -> Iterator[FileAnswer]:
     """Yield an answer for each file, and for each image in each folder and below, in their order.
 
     Folders of any size take no more memory than a batch. What cannot be read is an `UnreadImage`, and the next follows.
-    `top` classes are named, at most as many as there are.
+    `top` classes are named, at most as many as there are. `caution` says where not to answer, and asks for sets.
 
     >>> from nesbs.data.conversion import ArrayView
     >>> from nesbs.ensemble import Ensemble
@@ -62,7 +68,7 @@ def predict_files(classifier: Classifier, places: Iterable[Path], *, top: int = 
     listed = _listed(places)
     with ThreadPoolExecutor(max(1, default_workers())) as pool:  # decoders let go of the interpreter while they work
         while batch := list(islice(listed, BATCH_SIZE)):
-            yield from _answers(classifier, batch, list(pool.map(_reader(classifier), batch)), top)
+            yield from _answers(classifier, batch, list(pool.map(_reader(classifier), batch)), top, caution)
 
 
 def _listed(places: Iterable[Path]) -> Iterator[str | UnreadImage]:
@@ -98,28 +104,33 @@ def _answers(
     batch: Sequence[str | UnreadImage],
     images: Sequence[np.ndarray | UnreadImage],
     top: int,
+    caution: Caution,
 ) -> Iterator[FileAnswer]:
     pixels = [image for image in images if not isinstance(image, UnreadImage)]
-    predicted = iter(_predicted(classifier, np.stack(pixels), top)) if pixels else iter(())
+    predicted = iter(_predicted(classifier, np.stack(pixels), top, caution)) if pixels else iter(())
     for file, image in zip(batch, images, strict=True):
         if isinstance(image, UnreadImage):
             yield image
         else:
-            yield PredictedImage(str(file), *next(predicted))
+            yield replace(next(predicted), file=str(file))
 
 
-def _predicted(
-    classifier: Classifier, pixels: np.ndarray, top: int
-) -> list[tuple[tuple[tuple[str, float], ...], float, float, float]]:
-    """The fields of a `PredictedImage` behind its file, of every image (images, channels, height, width)."""
+def _predicted(classifier: Classifier, pixels: np.ndarray, top: int, caution: Caution) -> list[PredictedImage]:
+    """The answer to every image (images, channels, height, width), without its file."""
     logits = classifier.logits_of(pixels)
     explanation = classifier.explained(logits)
     # A stable sort: of equally probable classes the first comes first, as in `predict`.
     values, classes = classifier.combined(logits).exp().sort(dim=-1, descending=True, stable=True)
     rows = zip(classes[:, :top].tolist(), values[:, :top].tolist(), strict=True)
     named = [tuple((classifier.class_names[one], value) for one, value in zip(*row, strict=True)) for row in rows]
-    measures = (explanation.entropy, explanation.disagreement, explanation.mutual_information)
-    return list(zip(named, *(measure.tolist() for measure in measures), strict=True))
+    plain = classifier.ensemble.combined(logits)
+    columns = (named, *(getattr(explanation, name).tolist() for name in MEASURES), caution.answered(plain))
+    sets = [_named(classifier, places) for places in caution.sets(plain)]
+    return [PredictedImage("", *row) for row in zip(*columns, sets, strict=True)]
+
+
+def _named(classifier: Classifier, places: tuple[int, ...] | None) -> tuple[str, ...] | None:
+    return None if places is None else tuple(classifier.class_names[place] for place in places)
 
 
 Write = Callable[[FileAnswer], None]
@@ -142,14 +153,15 @@ def json_file(path: Path) -> Iterator[Write]:
             measures = {name: round(getattr(answer, name), DIGITS) for name in MEASURES}
             top = [{"label": name, "probability": round(value, DIGITS)} for name, value in answer.top]
             first = {"file": answer.file, "label": label, "probability": round(probability, DIGITS)}
-            text.write(between + _line({**first, **measures, "top": top}))
+            set_of = {} if answer.classes is None else {"set": list(answer.classes)}
+            text.write(between + _line({**first, **measures, "top": top, "answered": answer.answered, **set_of}))
             between = ",\n"
 
         yield write
         text.write('\n],\n"unread": [' + ",".join(f"\n{line}" for line in unread) + "\n]}\n")
 
 
-def _line(entry: dict[str, object]) -> str:
+def _line(entry: dict[str, object] | list[str]) -> str:
     """One line of JSON; where a name holds what a terminal would obey, or no text, everything unusual is escaped."""
     line = json.dumps(entry, ensure_ascii=False)
     return line if line.isprintable() else json.dumps(entry)
@@ -164,14 +176,16 @@ def csv_file(path: Path, top: int) -> Iterator[Write]:
     with files.writing(path) as text:
         rows = csv.writer(text)
         more = [f"{name}_{place}" for place in range(2, top + 1) for name in ("label", "probability")]
-        rows.writerow(["file", "label", "probability", *MEASURES, *more, "unread"])
+        rows.writerow(["file", "label", "probability", *MEASURES, *more, "answered", "set", "unread"])
 
         def write(answer: FileAnswer) -> None:
             if isinstance(answer, UnreadImage):
-                rows.writerow([printable(answer.file), *[""] * (2 + len(MEASURES) + len(more)), answer.reason])
+                rows.writerow([printable(answer.file), *[""] * (4 + len(MEASURES) + len(more)), answer.reason])
                 return
             pairs = [part for name, value in answer.top for part in (name, f"{value:.{DIGITS}f}")]
             measures = [f"{getattr(answer, name):.{DIGITS}f}" for name in MEASURES]
-            rows.writerow([printable(answer.file), *pairs[:2], *measures, *pairs[2:], ""])
+            classes = "" if answer.classes is None else _line(list(answer.classes))
+            caution = ["yes" if answer.answered else "no", classes]
+            rows.writerow([printable(answer.file), *pairs[:2], *measures, *pairs[2:], *caution, ""])
 
         yield write

@@ -5,6 +5,7 @@
     record.json                            RunRecord           run.py
     posterior.json, selection.json         PosteriorRecord, SelectionRecord   search.py (for showing them)
     members/classifier.json                ClassifierRecord    classifier.py
+    members/held_out_answers.json          HeldOutAnswers      held_out_answers.py
     metrics.json                           MetricsRecord       metrics.py
     predictions.json                       PredictionsRecord   predictions.py
     quality.json                           QualityRecord       quality.py
@@ -27,6 +28,7 @@ from nesbs.records.classifier import ClassifierRecord
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
 from nesbs.records.experiment import ExperimentRecord
+from nesbs.records.held_out_answers import HeldOutAnswers
 from nesbs.records.latency import LatencyRecord
 from nesbs.records.lock import LockRecord
 from nesbs.records.metrics import MetricsRecord

@@ -125,6 +125,39 @@ class Corruptions(Record):
     members: Many[Corrupted] | None = None
 
 
+class AbstentionRow(Record):
+    """Answering only above a threshold that is to keep an error: what it gives on other images."""
+
+    wanted: Number | None = None  # error among those that are answered
+    threshold: Number | None = None  # None where no threshold keeps it
+    coverage: Number | None = None  # share of the images that are answered
+    error: Number | None = None  # among them
+
+
+class SetRow(Record):
+    """Sets of classes that are to hold the right one: how often they do on other images, and their mean size."""
+
+    wanted: Number | None = None
+    covered: Number | None = None  # None where there were too few images to fit it
+    size: Number | None = None
+    randomised_covered: Number | None = None
+    randomised_size: Number | None = None
+
+
+class Abstention(Record):
+    """When the ensemble should not answer: risk by coverage on all test images, thresholds and sets on some of them."""
+
+    aurc: Number | None = None
+    member_aurc: Numbers | None = None
+    coverage: Numbers | None = None  # of the curve
+    risk: Numbers | None = None
+    fitted_on: str | None = None  # as in HeldOutAnswers
+    fitted_images: Count | None = None
+    measured_images: Count | None = None
+    thresholds: Many[AbstentionRow] | None = None
+    sets: Many[SetRow] | None = None
+
+
 class EnsembleMetrics(NetworkMetrics):
     """Everything that was measured of one ensemble."""
 
@@ -140,6 +173,7 @@ class EnsembleMetrics(NetworkMetrics):
     multiply_adds: Numbers | None = None
     temperature: Temperature | None = None
     intervals: Intervals | None = None
+    abstention: Abstention | None = None
     human: Human | None = None
     unseen: Unseen | None = None
     corruptions: Corruptions | None = None

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nesbs.records import MetricsRecord
 from nesbs.records.kinds import Columns
-from nesbs.records.metrics import Calibrated, Corrupted, EnsembleMetrics, NetworkMetrics, ReliabilityBins
+from nesbs.records.metrics import Abstention, Calibrated, Corrupted, EnsembleMetrics, NetworkMetrics, ReliabilityBins
 from nesbs.report import charts, diagrams, formats
 
 SCORES = {
@@ -55,6 +55,17 @@ def reliability_rows(reliability: dict[str, ReliabilityBins]) -> list[list[float
     """The diagram's numbers, a row a bin that holds anything: images, confidence, accuracy before, then after."""
     before, after = (reliability.get(when, ReliabilityBins()).rows for when in ("before", "after"))
     return [[*one, *two] for one, two in zip(before, after, strict=False) if one[0] or two[0]]
+
+
+def risk_curve(abstention: Abstention) -> Markup | None:
+    """The error among answered images by the share that is answered; None where it was not recorded."""
+    pairs = zip(abstention.coverage or (), abstention.risk or (), strict=False)
+    points = [(100 * coverage, 100 * risk) for coverage, risk in pairs if coverage is not None and risk is not None]
+    if not points:
+        return None
+    ends = ", ".join(f"{risk:.1f} % of {coverage:.0f} % answered" for coverage, risk in (points[0], points[-1]))
+    title = f"Error by share answered: {ends}"
+    return charts.scatter(title, "answered in %", "error among them in %", [("ensemble", "ring", points)])
 
 
 def unseen_scores(metrics: MetricsRecord) -> dict[str, str]:

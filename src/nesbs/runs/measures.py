@@ -1,7 +1,7 @@
 """Everything that `nesbs evaluate` measures of an ensemble, measure by measure: an entry of `metrics.json`.
 
-`scores` come first, `temperature` and `intervals` with them; `human`, `unseen` and `corruptions` where settings ask for
-them. Each can be made later and on its own.
+`scores` come first, `temperature`, `intervals` and `abstention` with them; `human`, `unseen` and `corruptions` where
+settings ask for them. Each can be made later and on its own.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,10 +25,22 @@ from nesbs.evaluation.human import about_people, agreement, load_human
 from nesbs.evaluation.scores import predictions
 from nesbs.evaluation.unseen import brought_to, certainties, detection
 from nesbs.records.base import Record
-from nesbs.records.metrics import Corruptions, EnsembleMetrics, Human, Intervals, ReliabilityBins, Temperature, Unseen
+from nesbs.records.held_out_answers import HeldOutAnswers
+from nesbs.records.metrics import (
+    Abstention,
+    Corruptions,
+    EnsembleMetrics,
+    Human,
+    Intervals,
+    ReliabilityBins,
+    Temperature,
+    Unseen,
+)
+from nesbs.runs.abstention import HALF, held_out_answers, measure_abstention, parts
 from nesbs.spaces import sizes_of
 
 ALWAYS = ("temperature", "intervals")
+WITH_SCORES = ("abstention",)  # made with the scores; a run that was measured before it was there is asked to
 ON_REQUEST = ("human", "unseen", "corruptions")  # a setting of the same name asks for them
 
 OnUnit = Callable[[str], None]
@@ -70,7 +82,7 @@ def missing_measures(
     """The measures an entry of `metrics.json` still lacks, and those that are `asked` for anew.
 
     >>> missing_measures(None, EvaluationSettings())
-    ('scores', 'temperature', 'intervals')
+    ('scores', 'temperature', 'intervals', 'abstention')
     >>> missing_measures(EnsembleMetrics(error=0.1, temperature=None), EvaluationSettings(corruptions="all"))
     ('intervals', 'corruptions')
     """
@@ -78,7 +90,8 @@ def missing_measures(
     first = () if there else ("scores",)
     if entry is not None and entry.temperature is not None and entry.temperature.reliability is None:
         there.discard("temperature")  # made before there were reliability diagrams
-    lacking = [name for name in ALWAYS if name not in there]
+    due = (*ALWAYS, *(name for name in WITH_SCORES if first or name in asked))
+    lacking = [name for name in due if name not in there]
     wanted = [name for name in ON_REQUEST if getattr(settings, name) is not None]
     return (*first, *lacking, *(name for name in wanted if name in asked or name not in there))
 
@@ -154,6 +167,26 @@ def _intervals(ensemble: Ensemble, material: Material, test: Tensor, on_unit: On
     return Intervals(**intervals(test, material.split.labels))
 
 
+def _abstention(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Abstention | None:
+    return measure_abstention(test, material.split.labels, _held_out(ensemble, material))
+
+
+def _held_out(ensemble: Ensemble, material: Material) -> tuple[Tensor, Tensor] | None:
+    """The ensemble's log-probabilities of held-out images and their labels, None where there are none."""
+    if material.held_out is None:
+        return None
+    combined = predictions(ensemble, material.held_out, batch_size=material.settings.batch_size)[1]
+    return combined, material.held_out.labels
+
+
+def answers_to_keep(ensemble: Ensemble, material: Material) -> HeldOutAnswers:
+    """What thresholds and sets of `nesbs predict` are fitted to: the images that `abstention` fits its own to."""
+    combined = predictions(ensemble, material.split, batch_size=material.settings.batch_size)[1]
+    held_out = _held_out(ensemble, material)
+    fit, labels, *_ = parts(combined, material.split.labels, held_out)
+    return held_out_answers(fit, labels, HALF if held_out is None else "search_valid")
+
+
 def _human(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Human:
     assert material.human is not None
     assert material.settings.human is not None
@@ -215,6 +248,7 @@ def _shared(rows: list[Any]) -> dict[str, Any]:
 MEASURES: dict[str, Callable[[Ensemble, Material, Tensor, OnUnit], Record | None]] = {
     "temperature": _temperature,
     "intervals": _intervals,
+    "abstention": _abstention,
     "human": _human,
     "unseen": _unseen,
     "corruptions": _corruptions,

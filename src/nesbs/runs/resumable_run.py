@@ -28,7 +28,7 @@ from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import OnProgress
-from nesbs.records import ClassifierRecord, MetricsRecord, PredictionsRecord, Recipe, RunRecord
+from nesbs.records import ClassifierRecord, HeldOutAnswers, MetricsRecord, PredictionsRecord, Recipe, RunRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
@@ -36,7 +36,7 @@ from nesbs.runs.checks import check_recipe
 from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
-from nesbs.runs.measures import gather, measure, missing_measures, units
+from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
 from nesbs.runs.members import trained_members
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
@@ -298,10 +298,11 @@ class Run:
             ensembles["uniform"] = self.uniform()
         return ensembles
 
-    def scores(self, **asked: object) -> MetricsRecord:
+    def scores(self, *, complete: bool = False, **asked: object) -> MetricsRecord:
         """Stage 5: the measures on the test images (`metrics.json`), and predictions to look at (`predictions.json`).
 
-        A measure that a setting of `evaluation` in `asked` names is made anew and put beside what is there.
+        A measure that a setting of `evaluation` in `asked` names is made anew and put beside what is there. With
+        `complete`, a run that was measured by an older nesbs gets what that did not measure.
         """
         path = self.folder / MetricsRecord.FILE
         settings = EvaluationSettings.of({**self.recipe.evaluation.model_dump(), **asked})
@@ -309,16 +310,18 @@ class Run:
         before = folders.read_metrics(path) or MetricsRecord(
             data=self.data.name, measured_on=settings.images, test_images=images, uniform=None
         )
-        names = missing_measures(before.ensemble, settings, asked)
+        names = missing_measures(before.ensemble, settings, (*asked, *(WITH_SCORES if complete else ())))
         showing = to_show(PredictionsRecord.find(self.folder))
-        if not names and not showing:
+        kept = (self.folder / MEMBERS / HeldOutAnswers.FILE).is_file()
+        keeping = "abstention" in names or (complete and not kept)
+        if not names and not showing and not keeping:
             if holds(self.folder):  # one that was killed in between has not kept it
                 keep_temperature(self.folder / MEMBERS, before)
             return before
         held_out = self.data.search_valid if self.recipe.members.images == "search_train" else None
         material = gather(self.data, settings, held_out)
         ensembles = self.ensembles()
-        with self.stage("evaluation", len(ensembles) * units(names, material) + showing) as stage:
+        with self.stage("evaluation", len(ensembles) * units(names, material) + showing + keeping) as stage:
             numbers = itertools.count(1)
 
             def on_unit(unit: str) -> None:
@@ -327,6 +330,9 @@ class Run:
             if showing:
                 show(ensembles["ensemble"], material).write(self.folder / PredictionsRecord.FILE)
                 on_unit("predictions to look at")
+            if keeping:
+                answers_to_keep(ensembles["ensemble"], material).write(self.folder / MEMBERS / HeldOutAnswers.FILE)
+                on_unit("answers to held-out images")
             entries = {
                 name: measure(getattr(before, name), ensemble, material, names, on_unit)
                 for name, ensemble in ensembles.items()
