@@ -38,7 +38,7 @@ class Caution:
     def sets(self, log_probs: Tensor) -> list[tuple[int, ...] | None]:
         """Return the numbers of the classes in each image's set, the likeliest first; None where none was asked for.
 
-        >>> Caution(reach=0.85).sets(torch.tensor([[0.2, 0.5, 0.3]]).log())
+        >>> Caution(reach=0.6).sets(torch.tensor([[0.2, 0.5, 0.3]]).log())
         [(1, 2)]
         """
         if self.reach is None:

@@ -1,10 +1,10 @@
 """Sets of classes that hold the right one with a wanted probability: split conformal prediction, adaptive sets.
 
 Romano, Sesia and Candès (2020), Classification with valid and adaptive coverage (APS). An image's score is the
-probability of all classes before its label, the likeliest first, and of the label itself, of which the randomised form
-takes a random part. A set holds the classes whose score is at most the quantile of the scores of held-out images. Where
-those and the new image are exchangeable, the set holds the label with the wanted probability or a little more:
-randomised, more by 1 / (held-out images + 1) at most.
+probability of all classes before its label, the likeliest first. The randomised form, the paper's, adds a random part
+of the label's own; adding all of it would leave out the surest answers. A set holds the classes whose score is at most
+the quantile of the scores of held-out images. Where those and the new image are exchangeable, the set holds the label
+with the wanted probability or a little more: randomised, more by 1 / (held-out images + 1) at most.
 """
 
 import math
@@ -18,17 +18,17 @@ from nesbs.errors import NesbsError
 def class_scores(log_probs: Tensor, part: Tensor | None = None) -> Tensor:
     """Return the score that each class would have as the label: log-probabilities (images, classes) to that shape.
 
-    `part` (images,) from 0 to 1 is how much of the class's own probability counts; all of it without.
+    `part` (images,) from 0 to 1 is how much of the class's own probability counts; none of it without.
 
     >>> class_scores(torch.tensor([[0.2, 0.5, 0.3]]).log())
-    tensor([[1.0000, 0.5000, 0.8000]], dtype=torch.float64)
+    tensor([[0.8000, 0.0000, 0.5000]], dtype=torch.float64)
     >>> class_scores(torch.tensor([[0.2, 0.5, 0.3]]).log(), torch.tensor([0.5]))
     tensor([[0.9000, 0.2500, 0.6500]], dtype=torch.float64)
     """
     probabilities, order = log_probs.double().softmax(-1).sort(dim=-1, descending=True, stable=True)
-    scores = probabilities.cumsum(-1)
+    scores = probabilities.cumsum(-1) - probabilities
     if part is not None:
-        scores = scores - (1 - part.double())[:, None] * probabilities
+        scores = scores + part.double()[:, None] * probabilities
     return torch.empty_like(scores).scatter_(-1, order, scores)
 
 
@@ -36,7 +36,7 @@ def label_scores(log_probs: Tensor, labels: Tensor, part: Tensor | None = None) 
     """Return the score of each image's label, (images,).
 
     >>> label_scores(torch.tensor([[0.2, 0.5, 0.3]]).log(), torch.tensor([2]))
-    tensor([0.8000], dtype=torch.float64)
+    tensor([0.5000], dtype=torch.float64)
     """
     return class_scores(log_probs, part).gather(-1, labels[:, None])[:, 0]
 
@@ -73,10 +73,7 @@ def sets(log_probs: Tensor, reach: float, part: Tensor | None = None) -> Tensor:
 
     Without `part` the likeliest class is in every set. With it, sets may be empty, which makes their coverage exact.
 
-    >>> sets(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0.85)
+    >>> sets(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0.6)
     tensor([[False,  True,  True]])
     """
-    inside = class_scores(log_probs, part) <= reach + 1e-12
-    if part is None:
-        inside.scatter_(-1, log_probs.argmax(-1, keepdim=True), True)
-    return inside
+    return class_scores(log_probs, part) <= reach + 1e-12

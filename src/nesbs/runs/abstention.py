@@ -28,7 +28,7 @@ def held_out_answers(log_probs: Tensor, labels: Tensor, images: str) -> HeldOutA
     """Return what thresholds and sets are fitted to, from log-probabilities (images, classes) and labels (images,).
 
     >>> held_out_answers(torch.tensor([[0.75, 0.25]]).log(), torch.tensor([1]), HALF).to_json()
-    {'images': 'half of the test images', 'confidence': [0.75], 'right': [0], 'score': [1.0]}
+    {'images': 'half of the test images', 'confidence': [0.75], 'right': [0], 'score': [0.75]}
     """
     confidence, answer = log_probs.double().exp().max(-1)
     score = conformal.label_scores(log_probs, labels)
