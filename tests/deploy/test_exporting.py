@@ -14,6 +14,7 @@ from toys import call, tiny
 import nesbs
 from nesbs.deploy import export_classifier, exporting, kept_images, measure_latency
 from nesbs.deploy.exporting import check_place, is_export, try_out
+from nesbs.deploy.whole_model import WholeModel
 
 FEW = ["evaluation.uniform=false", "ensemble.size=2"]
 
@@ -74,16 +75,33 @@ def test_onnx_is_the_ensemble_at_its_temperature(run, tmp_path, capsys):
     check_place(out, "onnx")  # may be replaced
 
 
-def test_onnx_is_the_ensemble_of_averaged_logits_without_auxiliary_towers(tmp_path):
+def of_averaged_logits(folder):
+    """A DARTS member with an auxiliary tower, logits averaged, at a temperature."""
     changes = [
         *("space.name=darts", "ensemble.architectures=[darts-v2]", "ensemble.size=1", "members.cells=3"),
         *("members.auxiliary=0.4", "members.epochs=1", "ensemble.combine=logits", "data.size=16"),
     ]
-    assert any("auxiliary" in name for name in tiny(tmp_path / "run", changes=[*FEW, *changes]).ensemble().state_dict())
-    edit(tmp_path / "run" / "members" / "classifier.json", lambda record: record.update(temperature=0.6))
-    classifier = nesbs.load(tmp_path / "run")
+    assert any("auxiliary" in name for name in tiny(folder, changes=[*FEW, *changes]).ensemble().state_dict())
+    edit(folder / "members" / "classifier.json", lambda record: record.update(temperature=0.6))
+    classifier = nesbs.load(folder)
     assert (classifier.ensemble.combine, classifier.temperature) == ("logits", 0.6)
-    out = tmp_path / "model.onnx"
+    return classifier
+
+
+def test_what_is_exported_averages_logits_and_leaves_auxiliary_towers_out(tmp_path):
+    classifier = of_averaged_logits(tmp_path / "run")
+    model = WholeModel(classifier.ensemble, classifier.temperature)
+    check_answers(
+        lambda images: [each.detach().numpy() for each in model(torch.from_numpy(images))],
+        classifier,
+        bytes_for(classifier),
+    )
+    assert not any("auxiliary" in name for name in model.state_dict())
+
+
+@pytest.mark.slow  # a long conversion; the test before this one has what is converted
+def test_onnx_is_the_ensemble_of_averaged_logits_without_auxiliary_towers(tmp_path):
+    classifier, out = of_averaged_logits(tmp_path / "run"), tmp_path / "model.onnx"
     export_classifier(classifier, out)
     check_answers(runner(out)[1], classifier, bytes_for(classifier))
     held = sum(np.prod(each.dims, dtype=int) for each in onnx.load(out).graph.initializer)
@@ -189,6 +207,7 @@ def test_without_the_extra_export_names_it_and_latency_times_torch(run, tmp_path
     assert '<a href="#latency">Latency</a>' in page
 
 
+@pytest.mark.slow  # three conversions; what is timed without onnxruntime is tested above
 def test_each_member_is_timed_in_onnxruntime_too(run, monkeypatch):
     sizes, classifier = {}, nesbs.load(run)
 

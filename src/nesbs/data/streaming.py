@@ -113,9 +113,9 @@ class FileImages:
             answers = iter(loader)
         for numbers, _ in requests:
             try:
-                answer = next(answers)
+                images = self._received(numbers, next(answers)).to(self.device, non_blocking=True)
             except (RuntimeError, ConnectionError, EOFError) as error:
-                # A process may also end while it hands its images over.
+                # A process may also end while it hands its images over; torch says so wherever this process just is.
                 if isinstance(error, RuntimeError) and "DataLoader worker" not in str(error):
                     raise
                 reason = (str(error) or type(error).__name__).splitlines()[0]
@@ -125,7 +125,7 @@ class FileImages:
                     f"a process that reads images was ended from outside ({reason}): "
                     "give it more (shared) memory, or set data.workers=0"
                 ) from None
-            yield self._received(numbers, answer).to(self.device, non_blocking=True)
+            yield images
 
     def _received(self, numbers: np.ndarray, answer: Answer) -> Tensor:
         images, failed = answer
