@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.samplers import differing
 from benchmarks.timing import machine
 from benchmarks.truth import COLUMN, Truth
 from nesbs import files
@@ -25,7 +24,7 @@ from nesbs.posterior import Posterior
 from nesbs.records.provenance import provenance
 from nesbs.runs import Run
 from nesbs.samplers import get_sampler
-from nesbs.spaces import Architecture
+from nesbs.spaces import Architecture, differing
 
 GAINS = (0.0, 0.5, 1.0, 2.0)  # weights of what an ensemble adds
 METHODS = ("rounds", "forward")

@@ -12,7 +12,6 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from nesbs import files, rng
 from nesbs.posterior import Posterior
 from nesbs.records.provenance import provenance
 from nesbs.samplers import MonteCarlo, Sampler, SvgdRd
-from nesbs.spaces import Architecture
+from nesbs.spaces import differing
 
 SIZE, ROUNDS = 3, 100
 DELTAS = (-0.75, 0.0, 0.5, 1.0, 2.0)
@@ -39,12 +38,6 @@ def samplers() -> list[tuple[dict[str, Any], Sampler]]:
             settings = {"sampler": "svgd-rd", "delta": delta, "variance": variance}
             found.append((settings, SvgdRd(delta=delta, variance=variance)))
     return found
-
-
-def differing(ensemble: Sequence[Architecture]) -> float:
-    """The share of edges on which two members differ, the mean over pairs."""
-    operations = [[operation for node in member.cells[0] for operation, _ in node] for member in ensemble]
-    return float(np.mean([np.not_equal(one, other).mean() for one, other in combinations(operations, 2)]))
 
 
 def measure(sampler: Sampler, posterior: Posterior, truth: Truth, seed: int) -> dict[str, float]:

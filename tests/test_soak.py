@@ -87,7 +87,12 @@ def verdicts(folder, work, fault="pass"):
 
 def run(script, folder):
     """What a script prints, in a process of its own: one with threads must not fork."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     words = [sys.executable, "-W", "error", "-c", script]
     ended = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=folder)
     assert ended.returncode == 0, ended.stderr

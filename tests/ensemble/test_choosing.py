@@ -176,6 +176,32 @@ def test_a_greedy_choice_needs_as_many_candidates_as_members_and_no_more():
     assert decide(drawn[:1], score, "forward")[:3] == ((a, a, b), -2.0, drawn[0])  # two candidates
 
 
+def differ_on(one, other):
+    """How many of the edges differ, by the texts."""
+    return sum(mine != theirs for mine, theirs in zip(str(one).split("|"), str(other).split("|"), strict=True))
+
+
+def test_members_that_differ_too_little_are_not_chosen_by_rounds_or_forward_selection():
+    space = list(toy_edges())
+    place = {architecture: float(i) for i, architecture in enumerate(space)}
+
+    def score(ensembles):  # the first architectures are the best, and alike
+        return torch.tensor([sum(place[member] for member in ensemble) / len(ensemble) for ensemble in ensembles])
+
+    drawn = [Proposal(pair, 1) for pair in itertools.combinations(space, 2)]
+    assert decide(drawn, score, "rounds")[0] == (space[0], space[1])
+    for edges in (2, 3):
+        enumerated = [one.architectures for one in drawn if differ_on(*one.architectures) >= edges]
+        best = min(enumerated, key=lambda pair: place[pair[0]] + place[pair[1]])
+        for method in ("rounds", "forward"):
+            members, *_, losses = decide(drawn, score, method, apart=edges / 3)
+            assert members == best and len(losses) == len(drawn)
+    near = [Proposal((space[0], space[1]), 1), Proposal((space[1], space[2]), 1)]
+    assert decide(near, score, "rounds", apart=1.0)[0] == (space[0], space[1])  # none is far: those that differ most
+    far = [Proposal((space[0], space[26]), 1), Proposal((space[0], space[1]), 1)]
+    assert decide(far, score, "forward", apart=1.0)[0] == (space[0], space[26])
+
+
 def test_progress_comes_after_the_first_candidate_and_then_by_eights():
     told, pool = [], list(toy_edges())[:20]
     losses = _losses_alone(pool, lambda ensembles: torch.arange(len(ensembles)), lambda *at: told.append(at))

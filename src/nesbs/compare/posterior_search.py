@@ -94,7 +94,7 @@ class PosteriorSearch(Method):
         if not proposals:
             return None
         judge, noise = harness.judge(point)
-        return decide(proposals, judge, recipe.search.method, noise)[0]
+        return decide(proposals, judge, recipe.search.method, noise, apart=recipe.search.apart)[0]
 
 
 class RunSearch(PosteriorSearch):

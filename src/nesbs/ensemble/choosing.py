@@ -1,13 +1,15 @@
 """Algorithm 1: propose ensembles, estimate each one's validation loss, keep the best.
 
 Choosing takes proposals and a score, not the stages that made them: every rival is another proposal. Forward selection
-(`forward_select`, `search.method`), other judges (`search.judge`) and `search.noise` are ours, not the paper's.
+(`forward_select`, `search.method`), other judges (`search.judge`), `search.noise` and `search.apart` are ours, not the
+paper's.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, TypeVar
 
 from torch import Tensor
@@ -25,7 +27,7 @@ from nesbs.metrics import Combine
 from nesbs.posterior import Posterior, ReferenceRanks
 from nesbs.samplers import Duplicates, Proposal, Sampler, SvgdRd
 from nesbs.settings import checked_keywords
-from nesbs.spaces import Architecture
+from nesbs.spaces import Architecture, differing
 from nesbs.supernet import Estimator, Supernet
 
 PROGRESS_EVERY = 8  # candidates between two progress updates
@@ -37,21 +39,42 @@ ENSEMBLE = EnsembleSettings()
 
 
 def choose(
-    proposals: Sequence[Proposal], score: Score, noise: JudgeNoise[Architecture] | None = None
+    proposals: Sequence[Proposal], score: Score, noise: JudgeNoise[Architecture] | None = None, *, apart: float = 0.0
 ) -> tuple[int, list[float]]:
     """Find the position of the proposal with the lowest loss (the first of equals), and all losses (line 8).
 
     With `noise` the most probable of those that are not told apart from it.
+    Where `apart` is above 0, only ensembles count whose members differ on that share of edges (`far_apart`).
     """
-    return _best_of([proposal.architectures for proposal in proposals], score, noise)
+    ensembles = [proposal.architectures for proposal in proposals]
+    return _best_of(ensembles, score, noise, far_apart(ensembles, apart))
+
+
+def far_apart(ensembles: Sequence[Sequence[Architecture]], share: float) -> list[int]:
+    """Return the places of ensembles whose members differ on at least this share of their edges, in the mean of pairs.
+
+    Where there are none, of those that differ most. Ours, not the paper's.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> a, b, *_, z = toy_edges()  # b differs from a on one edge, z on all three
+    >>> far_apart([[a, b], [a, z]], 0.5), far_apart([[a, a], [a, b]], 0.5)
+    ([1], [1])
+    """
+    if share == 0:
+        return list(range(len(ensembles)))
+    shares = [differing(ensemble) for ensemble in ensembles]
+    least = min(share, max(shares)) - 1e-9  # sums of shares are rounded
+    return [place for place, found in enumerate(shares) if found >= least]
 
 
 def _best_of(
-    ensembles: Sequence[Sequence[T]], score: Scores[T], noise: JudgeNoise[T] | None
+    ensembles: Sequence[Sequence[T]], score: Scores[T], noise: JudgeNoise[T] | None, counted: Sequence[int]
 ) -> tuple[int, list[float]]:
+    """The place of the best ensemble among those that count, and the losses of all."""
     losses = score(ensembles).tolist()
-    best = _lowest(losses)
-    return best if noise is None else noise.prefer(ensembles, losses, best), losses
+    some, their_losses = [ensembles[place] for place in counted], [losses[place] for place in counted]
+    best = _lowest(their_losses)
+    return counted[best if noise is None else noise.prefer(some, their_losses, best)], losses
 
 
 def _lowest(losses: Sequence[float]) -> int:
@@ -69,12 +92,13 @@ def forward_select(
     noise: JudgeNoise[T] | None = None,
     *,
     more: Callable[[T], Sequence[T]] | None = None,
+    counted: Callable[[Sequence[Sequence[T]]], Sequence[int]] | None = None,
 ) -> tuple[list[T], float]:
     """Start with the best candidate, keep adding the one not yet chosen that lowers the ensemble's loss most.
 
     Stops at `size`, without replacement and without an early stop. With `noise` the most probable of the additions that
-    are not told apart from the best. `more` is told what was chosen and returns further candidates. Ours, not the
-    paper's.
+    are not told apart from the best. `more` is told what was chosen and returns further candidates; `counted` returns
+    the places of the ensembles that may be chosen. Ours, not the paper's.
     """
     left = list(dict.fromkeys(candidates))
     if size > len(left) and more is None:
@@ -82,7 +106,9 @@ def forward_select(
     chosen: list[T] = []
     loss = float("inf")
     for _ in range(size):
-        best, losses = _best_of([[*chosen, candidate] for candidate in left], score, noise)
+        larger = [[*chosen, candidate] for candidate in left]
+        places = range(len(larger)) if counted is None else counted(larger)
+        best, losses = _best_of(larger, score, noise, places)
         chosen.append(left.pop(best))
         loss = losses[best]
         if more is not None and len(chosen) < size:
@@ -91,21 +117,28 @@ def forward_select(
 
 
 def decide(
-    proposals: Sequence[Proposal], score: Score, method: Method, noise: JudgeNoise[Architecture] | None = None
+    proposals: Sequence[Proposal],
+    score: Score,
+    method: Method,
+    noise: JudgeNoise[Architecture] | None = None,
+    *,
+    apart: float = 0.0,
 ) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
     """Choose from proposals: the members, their loss, their proposal, and the losses of all proposals.
 
     The best proposal (line 8); with `forward` (ours, not the paper's) a greedy choice from all their candidates where
-    that is better, which is no proposal. With `noise` (ours too) better means: beyond it.
+    that is better, which is no proposal. With `noise` (ours too) better means: beyond it. Members differ on the share
+    `apart` of their edges where they can (ours too).
     """
-    best, losses = choose(proposals, score, noise)
+    best, losses = choose(proposals, score, noise, apart=apart)
     candidates = _candidates(proposals)
     drawn = proposals[best].architectures
     size = len(drawn)
     if method == "forward" and len(candidates) >= size:
         # Greedy is usually better than the best round, not always: keep the better of the two.
-        greedy, greedy_loss = forward_select(candidates, size, score, noise)
-        if greedy_loss < losses[best] and (noise is None or noise.is_better(greedy, drawn)):
+        greedy, greedy_loss = forward_select(candidates, size, score, noise, counted=partial(far_apart, share=apart))
+        farther = 1 in far_apart([drawn, greedy], apart)
+        if farther and greedy_loss < losses[best] and (noise is None or noise.is_better(greedy, drawn)):
             return tuple(greedy), greedy_loss, None, losses
     return drawn, losses[best], proposals[best], losses
 
@@ -150,6 +183,7 @@ def search(
     gain: float = DEFAULT.gain,
     gain_pool: Literal["uniform", "posterior"] = DEFAULT.gain_pool,
     noise: int = DEFAULT.noise,
+    apart: float = DEFAULT.apart,
     judge_candidates: int = DEFAULT.judge_candidates,
     judge_pool: Literal["drawn", "likeliest"] = DEFAULT.judge_pool,
     judge_epochs: int = DEFAULT.judge_epochs,
@@ -223,7 +257,7 @@ def _chosen(
     if isinstance(judge, RankJudge):
         _losses_alone(judge.compared, score, on_progress)
     proposals = [proposal for proposal, _ in drawn.proposals]
-    members, value, proposal, values = decide(proposals, judge, settings.method, noise)
+    members, value, proposal, values = decide(proposals, judge, settings.method, noise, apart=settings.apart)
     round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)
     choice = replace(drawn, architectures=members, loss=value, round=round_, delta=delta)
     if settings.judge == "likelihood":
@@ -251,7 +285,11 @@ def _chosen_by_training(
     places = networks.train(promising(posterior, pool, settings.judge_candidates, seed=seed))
     noise = None if weights is None else noise_under(weights, networks, posterior, networks.architectures.__getitem__)
     more = networks.another if settings.duplicates == "allow" else None
-    chosen, loss = forward_select(places, networks.size, networks, noise, more=more)
+
+    def counted(ensembles: Sequence[Sequence[int]]) -> list[int]:
+        return far_apart([[networks.architectures[place] for place in one] for one in ensembles], settings.apart)
+
+    chosen, loss = forward_select(places, networks.size, networks, noise, more=more, counted=counted)
     alone = networks([[place] for place in range(len(networks.architectures))]).tolist()
     return replace(
         drawn,

@@ -67,6 +67,13 @@ class SearchSettings(Settings):
         description="resamples of the held-out images: of ensembles that they do not tell apart the most probable is "
         "taken; 0: the best in any case (paper)",
     )
+    apart: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of edges on which two members must differ in the mean; where no ensemble does, those that "
+        "differ most count",
+    )
     judge_candidates: int = Field(
         16, ge=1, le=MAX_ARCHITECTURES, description="of the judge trained: candidates, the most probable ones"
     )

@@ -82,6 +82,7 @@ class Recipe(Settings):
             f"ensembles judged by other than their loss (search.judge={self.search.judge})": self.search.judge
             != "likelihood",
             "the most probable of the ensembles that held-out images do not tell apart": self.search.noise > 0,
+            f"members that differ on {self.search.apart:.0%} of their edges (search.apart)": self.search.apart > 0,
         }
         searched = self.ensemble.architectures is None
         return tuple(phrase for phrase, is_used in parts.items() if searched and is_used)

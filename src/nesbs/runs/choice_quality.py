@@ -86,7 +86,7 @@ def choice_by_training(
         if settings.noise:
             weights = resamples(len(estimator.split), settings.noise, seed=seed).to(estimator.split.device)
             noise = noise_under(weights, judge, run.posterior())
-        best, scores = choose(drawn, judge, noise)
+        best, scores = choose(drawn, judge, noise, apart=settings.apart)
         stage.advance(len(groups), "ensembles judged")
     return found.replace(
         proposals=len(groups),

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from nesbs.errors import NesbsError, did_you_mean, named
 from nesbs.settings import Settings
-from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Variable, duplicates
+from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Variable, differing, duplicates
 from nesbs.spaces.choice_cell import ChoiceCell
 from nesbs.spaces.darts import darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges

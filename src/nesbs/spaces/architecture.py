@@ -1,8 +1,9 @@
 """An architecture as plain data, the decisions that make one up, and which of its edges carry anything."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import combinations
 
 from nesbs.errors import NesbsError, expect
 
@@ -77,3 +78,22 @@ def duplicates(architectures: Iterable[Architecture]) -> int:
     """How many members of an ensemble are copies of an earlier one."""
     members = list(architectures)
     return len(members) - len(set(members))
+
+
+def differing(architectures: Sequence[Architecture]) -> float:
+    """The share of edges on which two architectures differ, in operation or source: the mean over all pairs.
+
+    One architecture alone has nothing to differ from: 1.
+
+    >>> from nesbs.spaces import nasbench201
+    >>> conv, pool = (nasbench201().parse(f"|{op}~0|+|none~0|none~1|+|none~0|none~1|none~2|") for op in (
+    ...     "nor_conv_3x3", "avg_pool_3x3"))
+    >>> round(differing([conv, pool]), 3), differing([conv, conv]), differing([conv])
+    (0.167, 0.0, 1.0)
+    """
+    edges = [[edge for cell in one.cells for node in cell for edge in node] for one in architectures]
+    shares = [
+        sum(mine != theirs for mine, theirs in zip(one, other, strict=True)) / len(one)
+        for one, other in combinations(edges, 2)
+    ]
+    return sum(shares) / len(shares) if shares else 1.0
