@@ -25,15 +25,18 @@ def load_npz(path: Path, memory_limit: float = DataSettings().memory_limit) -> t
     return splits(read_arrays(path, memory_limit, ": raise data.memory_limit if that is right"), str(path))
 
 
-def splits(arrays: Mapping[str, np.ndarray], source: str) -> tuple[Split, Split]:
-    """Check the arrays of a data set, named as in an `.npz` file, and return its training and its test part."""
+def splits(arrays: Mapping[str, np.ndarray], source: str, test_fraction: float = TEST_FRACTION) -> tuple[Split, Split]:
+    """Check the arrays of a data set, named as in an `.npz` file, and return its training and its test part.
+
+    Where the arrays have none, the test part is `test_fraction` of each class.
+    """
     if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
         images, test_images = (_images(arrays[name], source) for name in ("x_train", "x_test"))
         labels, test_labels = (_labels(arrays[name], source) for name in ("y_train", "y_test"))
     elif {"x", "y"} <= arrays.keys():
         images, labels = _images(arrays["x"], source), _labels(arrays["y"], source)
         check_lengths(images, labels, source)
-        rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
+        rest, held_out = stratified(labels, test_fraction, seed=0)
         images, labels, test_images, test_labels = images[rest], labels[rest], images[held_out], labels[held_out]
     else:
         raise NesbsError(
@@ -53,6 +56,8 @@ def splits(arrays: Mapping[str, np.ndarray], source: str) -> tuple[Split, Split]
         raise NesbsError(
             f"{source}: all training images are of class {names[labels[0]]}: two classes or more are needed"
         )
+    if len(test_labels) == 0 and test_fraction == 0:
+        return train, train.subset(test_labels)
     return train, make_split(test_images, test_labels, names, source=f"{source}, test part", like=train)
 
 

@@ -43,6 +43,9 @@ DATASETS = {
 }
 
 
+IN_MEMORY = "<arrays "  # begins the name of images that were given in memory, in the recipe of their run
+
+
 class DataSettings(Settings):
     """Which images are used and how they are read (recipe section `data`)."""
 
@@ -84,6 +87,6 @@ class DataSettings(Settings):
         def whole(path: str) -> str:
             return os.path.realpath(files.expanded(path))
 
-        named = self.name in DATASETS or not self.name
+        named = self.name in DATASETS or not self.name or self.name.startswith(IN_MEMORY)
         root = None if self.root is None else whole(self.root)
         return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})

@@ -12,7 +12,7 @@ from nesbs.data.conversion import converted
 from nesbs.data.image_folder import SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
-from nesbs.data.settings import DATASETS, DataSettings
+from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
 from nesbs.data.split import Dataset, Split, stratified
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
@@ -93,6 +93,8 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     if path.suffix == ".npz" or os.path.isfile(path):
         return load_npz(path, settings.memory_limit)
     name = settings.name[:200]
+    if name.startswith(IN_MEMORY):
+        raise NesbsError("this run's images were arrays in memory: `fit` with the same arrays goes on with it")
     raise NesbsError(f"no data set, folder or .npz file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
 
 
