@@ -135,6 +135,22 @@ def test_the_same_seed_gives_the_same_answers_and_leaves_images_and_threads_alon
     assert not np.array_equal(answers[0], answers[2])
 
 
+def test_weights_of_images_and_of_classes(tmp_path):
+    images, labels = photos()
+    unseen = (labels > 0).astype(int)
+    first = NesbsClassifier("toy", settings=GIVEN).fit(images, NAMES[labels], sample_weight=unseen)
+    assert "sky" not in first.predict(images)
+    second = NesbsClassifier("toy", settings=GIVEN, class_weight={"sky": 0}).fit(images, NAMES[labels])
+    np.testing.assert_array_equal(first.predict_proba(images), second.predict_proba(images))
+    second.save(tmp_path / "kept")
+    assert NesbsClassifier.load(tmp_path / "kept").class_weight == {"sky": 0}
+    for class_weight in ("even", {"sea": 2}):
+        with pytest.raises(ValueError, match=r"class_weight|sea"):
+            NesbsClassifier("toy", settings=GIVEN, class_weight=class_weight).fit(images, NAMES[labels])
+    with pytest.raises(NesbsError, match=r"sample_weight must be a number for each image, found shape \(3,\)"):
+        first.fit(images, labels, sample_weight=[1, 2, 3])
+
+
 def test_it_works_in_a_pipeline_and_in_cross_validation():
     images, labels = photos(45)
     inverted = FunctionTransformer(lambda pixels: 255 - pixels)

@@ -1,6 +1,7 @@
 """A data set from arrays or tensors in memory, checked: what could mean two things is an error, never a guess."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from nesbs.data.arrays import TEST_FRACTION, splits
 from nesbs.data.conversion import converted
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Dataset
+from nesbs.data.split import Dataset, balanced
 from nesbs.errors import NesbsError, expect, expect_all, shown
 from nesbs.settings import checked_keywords
 
@@ -32,9 +33,11 @@ def from_arrays(
     test_labels: Labels | None = None,
     *,
     class_names: Sequence[str] | None = None,
+    sample_weights: np.ndarray | Tensor | Sequence[float] | None = None,
     size: int | None = DEFAULT.size,
     valid_fraction: float = DEFAULT.valid_fraction,
     split_seed: int = DEFAULT.split_seed,
+    class_weights: Literal["none", "balanced"] = DEFAULT.class_weights,
     test_fraction: float = TEST_FRACTION,
 ) -> Dataset:
     """Make a data set of images and labels in memory; without a test part a fifth of each class is held out for one.
@@ -42,8 +45,9 @@ def from_arrays(
     Images are an array (images, height, width[, channels]) or a tensor (images[, channels], height, width) of whole
     numbers from 0 to 255, with 1 or 3 channels. They are copied. Labels are one for each image: the number of its
     class from 0, or its name. `class_names` names the numbers, in their order; for labels that are names it says the
-    order, which is otherwise the alphabet's. `size`, `valid_fraction` and `split_seed` are those of the recipe's
-    section `data`. `test_fraction` of each class is held out where no test part is given; with 0 there is none.
+    order, which is otherwise the alphabet's. `sample_weights`, one for each training image, say how often
+    training shows it beside the others. `test_fraction` of each class is held out where no test part is given; with 0
+    there is none. `size`, `valid_fraction`, `split_seed` and `class_weights` are those of the recipe's section `data`.
 
     >>> images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
     >>> data = from_arrays(images, ["cat", "dog"] * 20)
@@ -53,7 +57,7 @@ def from_arrays(
     Traceback (most recent call last):
     nesbs.errors.NesbsError: images must be whole numbers from 0 to 255, found float64 ...
     """
-    given = DataSettings.from_arguments({"size": size, "valid_fraction": valid_fraction, "split_seed": split_seed})
+    given = DataSettings.from_arguments(locals())
     if (test_images is None) != (test_labels is None):
         raise NesbsError("test_images and test_labels go together: give both, or neither")
     if not isinstance(test_fraction, float | int) or not 0 <= test_fraction < 1:
@@ -73,10 +77,14 @@ def from_arrays(
         arrays = {"x_train": arrays["x"], "y_train": arrays["y"], **tests}
     if class_names is not None:
         arrays["classes"] = np.array(class_names, dtype=object)
+    if sample_weights is not None:
+        arrays["sample_weights"] = _array(sample_weights)
     train, test = splits(arrays, SOURCE, test_fraction)
     if given.size is not None:
         square = (given.size, given.size)
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
+    if given.class_weights == "balanced":
+        train = balanced(train)
     return Dataset("arrays", train, test, given.valid_fraction, given.split_seed)
 
 

@@ -59,6 +59,9 @@ class DataSettings(Settings):
     split_seed: int = Field(
         0, ge=0, le=MAX_SEED, description="which images those are; the same for all seeds of a comparison"
     )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: training shows every class as often, however few images it has"
+    )
     train_limit: int | None = Field(None, ge=2, le=MAX_IMAGES, description="use about so many training images")
     test_limit: int | None = Field(None, ge=1, le=MAX_IMAGES, description="use about so many test images")
     stream: Literal["auto", "always", "never"] = Field(

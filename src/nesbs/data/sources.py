@@ -13,7 +13,7 @@ from nesbs.data.image_folder import SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
 from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
-from nesbs.data.split import Dataset, Split, stratified
+from nesbs.data.split import Dataset, Split, balanced, stratified
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
@@ -32,6 +32,7 @@ def load_dataset(
     resize: Literal["crop", "stretch", "pad"] = DEFAULT.resize,
     valid_fraction: float = DEFAULT.valid_fraction,
     split_seed: int = DEFAULT.split_seed,
+    class_weights: Literal["none", "balanced"] = DEFAULT.class_weights,
     train_limit: int | None = DEFAULT.train_limit,
     test_limit: int | None = DEFAULT.test_limit,
     stream: Literal["auto", "always", "never"] = DEFAULT.stream,
@@ -60,6 +61,8 @@ def load_dataset(
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if settings.train_limit:
         train = _limit(train, settings.train_limit)
+    if settings.class_weights == "balanced":
+        train = balanced(train)
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
     short = settings.name if settings.name in DATASETS else Path(settings.name).name

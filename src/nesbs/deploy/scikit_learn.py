@@ -8,7 +8,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -26,25 +26,31 @@ from nesbs.runs.resumable_run import MEMBERS
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.class_weight import compute_sample_weight
     from sklearn.utils.validation import check_is_fitted, column_or_1d
 except ModuleNotFoundError:
     raise NesbsError("NesbsClassifier needs scikit-learn: install it with `pip install 'nesbs[sklearn]'`") from None
 
-OF_DATA = ("size", "valid_fraction", "split_seed")  # what a recipe may say of images that it does not name
+# What a recipe may say of images that it does not name.
+OF_DATA = ("size", "valid_fraction", "split_seed", "class_weights")
 
 
 class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of different architectures that is found and trained by `fit`, after scikit-learn's conventions.
 
-    `recipe` is a name from `nesbs recipes` or a YAML file, `settings` changes it (`{"supernet.epochs": 10}`); what it
-    says of the data does not count, but `data.size`, `data.valid_fraction` and `data.split_seed`. `seed` is the
-    recipe's: the same seed gives the same answers. The run is made in `folder`, which `nesbs report` and others take
+    `recipe` is a name from `nesbs recipes` or a YAML file, `settings` changes it (`{"supernet.epochs": 10}`). Of its
+    section `data` only `size`, `valid_fraction`, `split_seed` and `class_weights` count. `seed` is the recipe's: the
+    same seed gives the same answers. The run is made in `folder`, which `nesbs report` and others take
     and where a `fit` that was killed resumes; by default in a temporary one. `device` is `cpu`, `cuda` or `cuda:1`.
 
     Images are an array (images, height, width) or (images, height, width, channels) of whole numbers from 0 to 255,
     with 1 or 3 channels; labels are whole numbers or names. `fit` holds nothing out for testing, as scikit-learn's
     estimators do: the search judges on a part of the images (`data.valid_fraction`), the members learn from all of
     them, and no temperature is fitted.
+
+    `class_weight` is "balanced", by which every class counts the same, or weights by label; with `sample_weight` of
+    `fit` it says how often an image is shown to the supernet and to the members while they are trained. The posterior
+    and the choice see each held-out image once: a likelihood with weights would be that of no data.
 
     After `fit`: `classes_` (classes,), `image_shape_` (height, width, channels), and `classifier_`, which explains
     answers and gives those of each member (`nesbs.Classifier`).
@@ -62,17 +68,22 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         folder: str | Path | None = None,
         device: str = "cpu",
     ) -> None:
         self.recipe = recipe
         self.seed = seed
         self.settings = settings
+        self.class_weight = class_weight
         self.folder = folder
         self.device = device
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Search for an ensemble and train it on images `X` with the labels `y`, one for each image."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Search for an ensemble and train it on images `X` with the labels `y`, one for each image.
+
+        `sample_weight` (images,) is multiplied with that of the image's class.
+        """
         if y is None:
             raise NesbsError("fit requires y to be passed, but the target y is None")
         images = image_bytes(np.asarray(X), "X")
@@ -80,9 +91,15 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise NesbsError(f"y: two classes or more are needed, found {len(classes)}")
-        recipe = self._recipe(images, numbers, classes)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        if weights is not None and weights.shape != labels.shape:
+            raise NesbsError(f"sample_weight must be a number for each image, found shape {weights.shape}")
+        if self.class_weight is not None:
+            weights = compute_sample_weight(self.class_weight, labels) * (1 if weights is None else weights)
+        recipe = self._recipe(_content(images, numbers, classes, weights))
         chosen = {name: getattr(recipe.data, name) for name in OF_DATA}
-        data = from_arrays(images, numbers, class_names=[str(one) for one in classes], test_fraction=0, **chosen)
+        names = [str(one) for one in classes]
+        data = from_arrays(images, numbers, class_names=names, sample_weights=weights, test_fraction=0, **chosen)
         threads = torch.get_num_threads()  # a run sets its recipe's
         try:
             with _place(self.folder) as folder:
@@ -132,7 +149,14 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise NesbsError(f"{place} has no {SklearnRecord.FILE}, as a NesbsClassifier has: nesbs.load opens runs")
         if record.recipe is None or record.seed is None or record.labels is None or len(record.image_shape or ()) != 3:
             raise NesbsError(f"{place / SklearnRecord.FILE} does not say all that it should: copy it again")
-        estimator = cls(record.recipe, seed=record.seed, settings=record.settings, device=device)
+        weight = record.class_weight
+        estimator = cls(
+            record.recipe,
+            seed=record.seed,
+            settings=record.settings,
+            class_weight=dict(weight) if isinstance(weight, tuple) else weight,
+            device=device,
+        )
         return estimator._open(place, np.array(record.labels), tuple(record.image_shape or ()))
 
     def __sklearn_tags__(self) -> Any:
@@ -142,7 +166,7 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         return tags
 
-    def _recipe(self, images: np.ndarray, numbers: np.ndarray, classes: np.ndarray) -> Recipe:
+    def _recipe(self, content: str) -> Recipe:
         """The recipe with the settings; its data are named by their content, so that no others take their place."""
         expect(self.recipe, (str, Path), "recipe must be the name of a recipe or a YAML file")
         expect(self.settings, (Mapping, type(None)), "settings must be values by key, such as {'supernet.epochs': 10}")
@@ -150,12 +174,8 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if str(key).startswith("data.") and str(key).removeprefix("data.") not in OF_DATA:
                 raise NesbsError(f"settings: {shown(key)} has no effect, the images are those that fit is given")
         recipe = load_recipe(str(self.recipe), self.settings or {}, seed=self.seed)
-        content = hashlib.sha256(json.dumps([images.shape, classes.tolist()]).encode())
-        for array in (images, numbers):
-            content.update(array.tobytes())
         chosen = {name: getattr(recipe.data, name) for name in OF_DATA}
-        data = DataSettings(name=f"{IN_MEMORY}{content.hexdigest()[:16]}>", **chosen)
-        return recipe.model_copy(update={"data": data})
+        return recipe.model_copy(update={"data": DataSettings(name=f"{IN_MEMORY}{content}>", **chosen)})
 
     def _open(self, folder: Path, classes: np.ndarray, shape: tuple[int, ...]) -> Self:
         """Take over the trained members in a folder."""
@@ -172,9 +192,18 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             recipe=str(self.recipe),
             seed=self.seed,
             settings=None if self.settings is None else json.loads(json.dumps(dict(self.settings))),
+            class_weight=[*self.class_weight.items()] if isinstance(self.class_weight, Mapping) else self.class_weight,
             labels=self.classes_.tolist(),
             image_shape=self.image_shape_,
         )
+
+
+def _content(images: np.ndarray, numbers: np.ndarray, classes: np.ndarray, weights: np.ndarray | None) -> str:
+    """A short text that other images, labels or weights do not have."""
+    content = hashlib.sha256(json.dumps([images.shape, classes.tolist()]).encode())
+    for array in (images, numbers, *([] if weights is None else [weights])):
+        content.update(array.tobytes())
+    return content.hexdigest()[:16]
 
 
 def _with_channels(images: np.ndarray) -> np.ndarray:
