@@ -239,7 +239,7 @@ def test_a_data_set_cannot_be_told_from_itself(ensemble, noise, tmp_path):
 
 
 def test_unseen_data_that_are_not_there_are_named(noise):
-    with pytest.raises(NesbsError, match="evaluation.unseen: no data set, folder or .npz file fashion-maxi"):
+    with pytest.raises(NesbsError, match="evaluation.unseen: no data set, folder, .npz or .csv file fashion-maxi"):
         gather(noise, EvaluationSettings(unseen="fashion-maxi"))
     with pytest.raises(NesbsError, match="evaluation.unseen: data set cifar10 needs evaluation.unseen_root"):
         gather(noise, EvaluationSettings(unseen="cifar10"))

@@ -49,7 +49,7 @@ IN_MEMORY = "<arrays "  # begins the name of images that were given in memory, i
 class DataSettings(Settings):
     """Which images are used and how they are read (recipe section `data`)."""
 
-    name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
+    name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder, an .npz or a .csv file")
     root: str | None = Field(None, description="the folder that holds a named data set's own folder")
     size: int | None = Field(None, ge=8, le=MAX_PIXELS, description="resize images to this many pixels a side")
     resize: Literal["crop", "stretch", "pad"] = Field(
