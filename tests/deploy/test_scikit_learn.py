@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
+from toys import call
 
 import nesbs
 from nesbs import NesbsClassifier, NesbsError
@@ -108,11 +109,14 @@ def test_a_saved_one_that_is_not_whole_is_refused(fitted, tmp_path):
             NesbsClassifier.load(tmp_path / "kept")
 
 
-def test_labels_may_be_any_whole_numbers_and_a_run_is_resumed_with_the_same_images_alone(tmp_path):
+def test_labels_may_be_any_whole_numbers_and_a_run_is_resumed_with_the_same_images_alone(tmp_path, capsys):
     images, labels = photos()
     estimator = NesbsClassifier("toy", settings=GIVEN, folder=tmp_path / "run").fit(images, 10 * labels - 10)
     assert set(estimator.predict(images)) <= {-10, 0, 10}
     assert NesbsClassifier.load(tmp_path / "run").classes_.tolist() == [-10, 0, 10]
+    assert call("report", tmp_path / "run") == 0
+    assert call("evaluate", tmp_path / "run") == 2
+    assert "this run's images were arrays in memory" in capsys.readouterr().err
     written = (tmp_path / "run/members/0.safetensors").stat().st_mtime_ns
     again = clone(estimator).fit(images, 10 * labels - 10)
     assert (tmp_path / "run/members/0.safetensors").stat().st_mtime_ns == written
@@ -125,10 +129,9 @@ def test_the_same_seed_gives_the_same_answers_and_leaves_images_and_threads_alon
     images, labels = photos()
     before = images.copy()
     torch.set_num_threads(2)  # the recipe has one
-    answers = [
-        NesbsClassifier("toy", seed=seed, settings=GIVEN).fit(images, labels).predict_proba(images)
-        for seed in (3, 3, 4)
-    ]
+    quick = {**GIVEN, "members.epochs": 1}
+    estimators = [NesbsClassifier("toy", seed=seed, settings=quick).fit(images, labels) for seed in (3, 3, 4)]
+    answers = [estimator.predict_proba(images) for estimator in estimators]
     assert torch.get_num_threads() == 2
     np.testing.assert_array_equal(images, before)
     np.testing.assert_array_equal(answers[0], answers[1])
@@ -194,6 +197,7 @@ def test_settings_and_recipes_that_there_are_not_are_refused():
         ({"settings": ["a=b"]}, "settings must be values by key, .* found a list"),
         ({"settings": {"supernet.epoch": 1}}, "unknown setting supernet.epoch: did you mean supernet.epochs"),
         ({"settings": {"data.name": "cifar10"}}, "settings: 'data.name' has no effect, the images are those that fit"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used: Expected one of cpu"),
         ({"seed": -1}, "seed: input should be greater than or equal to 0, found -1"),
     ):
         with pytest.raises(NesbsError, match=message):

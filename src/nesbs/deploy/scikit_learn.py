@@ -18,7 +18,7 @@ from nesbs import files
 from nesbs.data import DataSettings, from_arrays
 from nesbs.data.from_arrays import image_bytes, listed_labels
 from nesbs.data.settings import IN_MEMORY
-from nesbs.deploy.load import load
+from nesbs.deploy.load import load, usable_device
 from nesbs.errors import NesbsError, expect, shown
 from nesbs.records import ClassifierRecord, Recipe, SklearnRecord
 from nesbs.runs import Run, load_recipe
@@ -96,6 +96,7 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise NesbsError(f"sample_weight must be a number for each image, found shape {weights.shape}")
         if self.class_weight is not None:
             weights = compute_sample_weight(self.class_weight, labels) * (1 if weights is None else weights)
+        usable_device(self.device)
         recipe = self._recipe(_content(images, numbers, classes, weights))
         chosen = {name: getattr(recipe.data, name) for name in OF_DATA}
         names = [str(one) for one in classes]
