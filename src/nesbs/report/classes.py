@@ -9,7 +9,7 @@ FEWEST = 20  # training images of a class: with fewer, networks seldom learn it
 LISTED = 5  # classes that a warning names
 ROWS = 50  # of the table
 MATRIX = 20  # classes of a matrix that can be read
-PAIRS = 10  # that are confused most
+PAIRS = 5  # that are confused most
 
 
 @dataclass(frozen=True)
