@@ -76,6 +76,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every recipe becomes the toy one, every function quick; what a page changes still applies."""
 
     def loaded(_: str, changes=(), **top):
+        changes = [f"{key}={value}" for key, value in changes.items()] if isinstance(changes, dict) else changes
         return load_recipe("toy", [*RECIPE, *changes], **top)
 
     def trained(texts, changes, **more):
@@ -86,6 +87,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nesbs.cli.options.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
+    monkeypatch.setattr("nesbs.deploy.scikit_learn.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)  # converting takes longer than all the rest
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break

@@ -25,6 +25,7 @@ LINES, PARAMETERS = 60, 8
 # Public functions that list sections of the recipe as their keywords: those count neither as lines nor as parameters.
 LISTS_SETTINGS = {
     "load_dataset": [DataSettings],
+    "from_arrays": [DataSettings],
     "train_supernet": [SupernetSettings],
     "fit_posterior": [PosteriorSettings],
     "search": [SearchSettings, EnsembleSettings],

@@ -67,7 +67,7 @@ def moved(*, density=density, start=None, **settings):
 # What is done, with what the fixture made, and a word of the answer.
 MISUSES = {
     # Data.
-    "load nothing": (lambda m: nesbs.load_dataset(""), "no data set, folder or .npz file ''"),
+    "load nothing": (lambda m: nesbs.load_dataset(""), "no data set, folder, .npz or .csv file ''"),
     "load None": (lambda m: nesbs.load_dataset(None), "name must be .*found None"),
     "load a folder of nobody": (lambda m: nesbs.load_dataset("~nobody-of-this-name/x"), "no such home"),
     "load a name with a zero byte": (lambda m: nesbs.load_dataset("a\0b"), "name"),

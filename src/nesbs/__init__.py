@@ -6,6 +6,7 @@
 """
 
 import os
+from typing import TYPE_CHECKING
 
 # OpenMP's threads wait by spinning: beside a busy program they keep each other from the cores, and everything takes
 # several times as long. It is read when torch is loaded; what the user has set stays.
@@ -22,6 +23,9 @@ from nesbs.samplers import MonteCarlo, SvgdRd, Uniform, sample_svgd_rd
 from nesbs.spaces import Architecture, Space, darts, nasbench201, zoo
 from nesbs.supernet import Estimator, Supernet, train_supernet
 from nesbs.version import __version__
+
+if TYPE_CHECKING:
+    from nesbs.deploy.scikit_learn import NesbsClassifier
 
 __all__ = [
     "Architecture",
@@ -60,3 +64,12 @@ __all__ = [
     "train_supernet",
     "zoo",
 ]
+
+
+def __getattr__(name: str) -> type["NesbsClassifier"]:
+    """Import what needs scikit-learn, an extra, when it is asked for (so it is not in `__all__`)."""
+    if name != "NesbsClassifier":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nesbs.deploy.scikit_learn import NesbsClassifier
+
+    return NesbsClassifier

@@ -54,6 +54,17 @@ def error(log_probs: Tensor, labels: Tensor) -> Tensor:
     return (log_probs.argmax(-1) != labels).double().mean(-1)
 
 
+def confusion(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """Return how many images of each class got each answer, (labels, answers), from (images, classes).
+
+    >>> confusion(torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]).log(), torch.tensor([0, 1, 1]))
+    tensor([[1, 0],
+            [1, 1]])
+    """
+    classes = log_probs.shape[-1]
+    return (labels * classes + log_probs.argmax(-1)).bincount(minlength=classes**2).reshape(classes, classes)
+
+
 def top_k_error(log_probs: Tensor, labels: Tensor, k: int = 5) -> Tensor:
     """Return the share of images whose label is not among the `k` most probable classes.
 

@@ -420,7 +420,7 @@ def test_demo_is_the_recipe_demo(tmp_path, monkeypatch):
         (["recipes", "toy", "--keys"], "leave the name out"),
         (["datasets", "--download"], "need the NAME or PATH of a data set"),
         (["datasets", "fashion-mini", "--set", "members.epochs=4"], "only settings of the section data matter"),
-        (["datasets", "fashion-mini", "--set", "data.resize=pad"], "is for image folders; fashion-mini is none"),
+        (["datasets", "fashion-mini", "--set", "data.resize=pad"], "is for image files; fashion-mini has none"),
         (["zoo", "--out", "f.svg"], "--out draws one cell: name it"),
         (["run", "toy", "--out", "x", "--set", "members.warm_up=5"], "leaves none of the epochs"),
         (["run", "toy", "--out", "x", "--set", "threads=100000000000"], "less than or equal to 1024"),

@@ -1,12 +1,15 @@
 """Batches: every image once, augmentation that moves and mirrors and does nothing else."""
 
 import colorsys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from nesbs.data import augment, batches, cut_out, steps_per_epoch
-from nesbs.data.batches import jitter_colours, lightness, turn_hue
+from nesbs.data.batches import jitter_colours, lightness, shown, turn_hue
+from nesbs.data.split import balanced
+from nesbs.errors import NesbsError
 
 
 def test_an_epoch_shows_images_once_in_batches_of_one_size(noise, random):
@@ -17,6 +20,41 @@ def test_an_epoch_shows_images_once_in_batches_of_one_size(noise, random):
     rows = torch.cat([images for images, _ in seen]).flatten(1)
     assert len(rows.unique(dim=0)) == 60
     assert 0 <= float(rows.min()) <= float(rows.max()) <= 1
+
+
+def test_weights_say_how_often_an_image_is_shown(noise, random):
+    weights = torch.rand(64, generator=random, dtype=torch.float64)
+    weights[::7] = 0
+    wanted = 64 * weights / weights.sum()
+    epochs = [shown(torch.randperm(64), weights, generator=random) for _ in range(400)]
+    counts = torch.stack([epoch.bincount(minlength=64) for epoch in epochs])
+    assert ((counts >= wanted.floor()) & (counts <= wanted.ceil())).all()
+    assert counts[:, ::7].sum() == 0
+    assert (counts.double().mean(0) - wanted).abs().max() < 4 * 0.5 / 400**0.5  # four standard errors of a coin
+    weighted = replace(noise.train, sample_weights=(noise.train.labels == 1).double())
+    for part in (weighted, weighted.subset(torch.arange(50))):
+        [(images, labels)] = batches(part, 1000, generator=random)
+        assert len(images) == len(part)
+        assert labels.unique().tolist() == [1]
+    even = replace(noise.train, sample_weights=torch.full((64,), 0.3))
+    [(images, _)] = batches(even, 64, generator=random)
+    assert sorted(images.flatten(1).sum(1).tolist()) == sorted(noise.train.pixels().flatten(1).sum(1).tolist())
+
+
+def test_a_balanced_split_shows_every_class_as_often(noise, random):
+    rare = noise.train.subset(torch.cat([torch.arange(0, 48, 3), torch.tensor([1, 4]), torch.arange(2, 20, 3)]))
+    [(_, labels)] = batches(balanced(rare), 24, generator=random)
+    assert labels.bincount().tolist() == [8, 8, 8]
+    nothing = replace(noise.train, sample_weights=torch.zeros(64))
+    with pytest.raises(NesbsError, match="sample_weights are 0 for all images to train on"):
+        next(batches(nothing, 24, generator=random))
+    for wrong, message in (
+        (torch.ones(3), r"for each training image \(64\), found shape \(3,\)"),
+        (torch.full((64,), -1.0), "0 or more, for each training image, found -1.0 to -1.0"),
+        (torch.full((64,), torch.nan), "for each training image, found nan"),
+    ):
+        with pytest.raises(NesbsError, match=message):
+            replace(noise.train, sample_weights=wrong)
 
 
 def test_a_small_split_is_one_batch(noise, random):

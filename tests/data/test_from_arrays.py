@@ -128,3 +128,31 @@ def test_floats_in_a_split_and_bytes_in_an_ensemble_are_refused(noise):
     )
     with pytest.raises(nesbs.NesbsError, match="an ensemble takes floats from 0 to 1, found torch.uint8"):
         nesbs.Ensemble([network])(noise.test.images)
+
+
+def test_weights_stay_with_their_images(tmp_path):
+    weights = IMAGES.sum((1, 2)).astype(float)  # each image's own
+
+    def own(data):
+        return torch.equal(data.train.sample_weights, data.train.images.sum((1, 2, 3)).double())
+
+    assert own(nesbs.from_arrays(IMAGES, LABELS, sample_weights=weights))
+    assert own(nesbs.from_arrays(IMAGES, LABELS, IMAGES, LABELS, sample_weights=weights.tolist()))
+    np.savez(tmp_path / "own.npz", x=IMAGES, y=LABELS, sample_weights=weights)
+    assert own(nesbs.load_dataset(tmp_path / "own.npz"))
+    resized = nesbs.from_arrays(IMAGES, LABELS, sample_weights=weights, size=16)
+    assert torch.equal(resized.search_train.sample_weights, resized.train.sample_weights[resized.search_train.index])
+    for wrong, message in (([1.0], r"for each training image \(20\), found"), (["a"] * 20, "numbers, found <U1")):
+        with pytest.raises(nesbs.NesbsError, match=f"sample_weights must be .*{message}"):
+            nesbs.from_arrays(IMAGES, LABELS, sample_weights=wrong)
+
+
+def test_balanced_classes_and_no_test_part():
+    labels = [0] * 16 + [1] * 4
+    data = nesbs.from_arrays(IMAGES, labels, class_weights="balanced", test_fraction=0)
+    assert (len(data.train), len(data.test)) == (20, 0)
+    expected = torch.tensor([20 / 32, 20 / 8], dtype=torch.float64)[data.train.labels]
+    torch.testing.assert_close(data.train.sample_weights, expected)
+    for wrong in (1, -0.1, "half"):
+        with pytest.raises(nesbs.NesbsError, match="test_fraction must be a number from 0 to below 1, found"):
+            nesbs.from_arrays(IMAGES, labels, test_fraction=wrong)

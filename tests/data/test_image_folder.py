@@ -167,3 +167,63 @@ def test_an_imagenet_that_is_not_there_is_refused(tmp_path):
     (tmp_path / "train").mkdir()
     with pytest.raises(NesbsError, match="has no folders train and val"):
         load_dataset("imagenet", root=tmp_path)
+
+
+def write_csv(path, rows, head="path,label"):
+    path.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n", encoding="utf-8-sig")
+    return path
+
+
+def test_a_csv_of_a_folder_is_the_folder(tmp_path):
+    write_folder(tmp_path / "photos", count=10, size=(12, 12))
+    rows = [(f"photos/{name}/{i}.png", name, "x") for i in range(10) for name in ("bee", "ant")]
+    listed = load_dataset(write_csv(tmp_path / "labels.csv", rows, head=" path, label,weather"), stream="never")
+    folder = load_dataset(tmp_path / "photos")
+    for own, other in ((listed.train, folder.train), (listed.test, folder.test)):
+        assert torch.equal(own.images, other.images)
+        assert torch.equal(own.labels, other.labels)
+        assert own.class_names == other.class_names == ("ant", "bee")
+    assert listed.name == "labels.csv"
+    streamed = load_dataset(tmp_path / "labels.csv", stream="always", workers=0)
+    assert torch.equal(streamed.test.images, folder.test.images)
+
+
+def test_images_that_a_csv_names_and_that_are_not_there_are_listed_and_left_out(tmp_path):
+    write_folder(tmp_path, count=6, size=(12, 12))
+    rows = [(f"{name}/{i}.png", name) for i in range(7) for name in ("ant", "bee")]
+    data = load_dataset(write_csv(tmp_path / "labels.csv", rows))
+    assert (len(data.train) + len(data.test), len(data.broken)) == (12, 2)
+    assert "ant/6.png cannot be read as an image (No such file or directory)" in data.broken[0]
+    with pytest.raises(NesbsError, match="more than data.broken_limit=1"):
+        load_dataset(tmp_path / "labels.csv", broken_limit=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "labels.csv: needs the columns path and label, found ''"),
+        ("file,label\na.png,ant\n", "needs the columns path and label, found 'file, label'"),
+        ("path;label\na.png;ant\n", "needs the columns path and label, found 'path;label'"),
+        ("path,label\n", "needs images of two classes or more, found no image"),
+        ("path,label\na.png,ant\n", "needs images of two classes or more, found 'ant'"),
+        ("path,label\na.png,ant\nb.png\n", "labels.csv, line 3: there is no label"),
+        ("path,label\n,ant\n", "labels.csv, line 2: there is no path"),
+        ("path,label\na.png,ant\n./a.png,bee\n", "labels.csv, line 3: './a.png' is there twice"),
+        ("path,label\na.png,ant\nb.png,\x1b[2J\n", "a class name is 1 to 255 characters that can be printed"),
+        ("path,label\na\0.png,ant\nb.png,bee\n", "no image of class ant can be read: .*a"),
+        (f"path,label\n{'a' * 200_000},ant\n", "labels.csv is no CSV file .field larger than field limit"),
+    ],
+)
+def test_a_csv_that_is_none_is_one_line(tmp_path, text, message):
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(NesbsError, match=message) as error:
+        load_dataset(tmp_path / "labels.csv")
+    assert "\n" not in str(error.value)
+
+
+def test_a_csv_that_is_not_there_or_no_text_is_named(tmp_path):
+    with pytest.raises(NesbsError, match=r"there is no file .*none.csv"):
+        load_dataset(tmp_path / "none.csv")
+    (tmp_path / "latin.csv").write_bytes("path,label\nä.png,ant\n".encode("latin-1"))
+    with pytest.raises(NesbsError, match=r"latin.csv is not text"):
+        load_dataset(tmp_path / "latin.csv")

@@ -119,7 +119,7 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
         load_dataset(path)
     with pytest.raises(NesbsError, match=r"there is no file .*b\.npz"):
         load_dataset(tmp_path / "b.npz")
-    with pytest.raises(NesbsError, match="no data set, folder or .npz file fashion-mni: did you mean fashion-mini"):
+    with pytest.raises(NesbsError, match="no data set, folder, .npz or .csv file fashion-mni: did you mean fashion-m"):
         load_dataset("fashion-mni")
 
 

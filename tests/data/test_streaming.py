@@ -150,9 +150,9 @@ def test_the_statistics_of_many_images_are_those_of_a_sample(folder, monkeypatch
 
 
 def test_only_folders_stream(folder):
-    with pytest.raises(NesbsError, match=r"data\.stream=always is for folders of images and imagenet; fashion-mini is"):
+    with pytest.raises(NesbsError, match=r"data\.stream=always is for image files and imagenet; fashion-mini is"):
         load_dataset("fashion-mini", stream="always")
-    with pytest.raises(NesbsError, match=r"data\.random_crop is for folders"):
+    with pytest.raises(NesbsError, match=r"data\.random_crop is for image files"):
         load_dataset("fashion-mini", random_crop=True)
     with pytest.raises(NesbsError, match=r"data\.random_crop works on streamed images: set data\.stream=always"):
         load_dataset(folder, random_crop=True)

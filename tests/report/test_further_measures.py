@@ -103,6 +103,64 @@ def test_calibration_before_and_after(metrics: dict[str, Any]) -> None:
     assert rows(page, "calibration")[1][1] == "1.50"
 
 
+@pytest.fixture
+def per_class() -> dict[str, Any]:
+    def row(name: str, train: int, error: float | None, predicted: int) -> dict[str, Any]:
+        tested = 0 if error is None else 10
+        return {"name": name, "train_images": train, "test_images": tested, "error": error, "predicted": predicted}
+
+    classes = [row("cat", 80, 0.2, 12), row("dog", 19, 1.0, 0), row("eel", 90, None, 8)]
+    return {"classes": classes, "confusion": [[8, 0, 2], [4, 0, 6], [0, 0, 0]]}
+
+
+def test_class_by_class(metrics: dict[str, Any], per_class: dict[str, Any]) -> None:
+    assert "warning" not in scores_as_text(metrics)
+    assert 'id="classes"' not in page_of(metrics)  # a record of before there were classes
+    metrics["ensemble"]["per_class"] = per_class
+    page, text = page_of(metrics), scores_as_text(metrics)
+    table = rows(page, "classes")
+    assert table[1:4] == [
+        ["dog", "100.00 %", "10", "19", "0"],
+        ["cat", "20.00 %", "10", "80", "12"],
+        ["eel", "–", "0", "90", "8"],
+    ]
+    assert table[4:] == [
+        ["Class", "cat", "dog", "eel"],
+        ["cat", "8", "0", "2"],
+        ["dog", "4", "0", "6"],
+        ["eel", *"000"],
+    ]
+    assert (
+        "dog taken for eel 6 times (60.00 %), dog taken for cat 4 times (40.00 %), cat taken for eel 2 times"
+        in plain(page)
+    )
+    for line in (
+        "fewer than 20 training images: dog (19); add some, or set data.class_weights=balanced",
+        "never predicted: dog (10 test images)",
+    ):
+        assert f"Warning: {line}." in plain(page)
+        assert f"\nwarning: {line}" in text
+    assert text.count("warning") == 2
+
+
+def test_very_many_classes_are_shown_in_part(metrics: dict[str, Any]) -> None:
+    few = {"train_images": 3, "test_images": 1, "error": 0.5, "predicted": 1}
+    metrics["ensemble"]["per_class"] = {"classes": [{"name": f"c{place}", **few} for place in range(60)]}
+    page = page_of(metrics)
+    assert len(rows(page, "classes")) == 51
+    assert "50 of 60 classes" in plain(page)
+    assert "fewer than 20 training images: c0 (3), c1 (3), c2 (3), c3 (3), c4 (3) and 55 more;" in plain(page)
+
+
+def test_broken_and_hostile_classes(metrics: dict[str, Any], per_class: dict[str, Any]) -> None:
+    for confusion in ([[1]], [[1, 2, "x"], [1], 7], [[9, 9, 9]] * 5, None, "x"):
+        per_class["classes"][0]["name"] = HOSTILE
+        metrics["ensemble"]["per_class"] = {**per_class, "confusion": confusion}
+        page = page_of(metrics)
+        assert HOSTILE not in without_script(page)
+        assert rows(page, "classes")[1][0] == "dog"
+
+
 def test_people(metrics: dict[str, Any]) -> None:
     page = page_of(metrics)
     assert rows(page, "human")[1] == ["Ensemble", "0.6000", "0.2789", "0.1111"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sklearn.metrics import confusion_matrix
 from torchmetrics.functional.classification import binary_auroc
 
 from nesbs import metrics, rng
@@ -42,6 +43,18 @@ def votes_for(data, seed=0):
     votes = np.random.default_rng(seed).integers(0, 5, (len(data.test), data.test.classes))
     votes[:, 0] += 1
     return votes
+
+
+def test_class_by_class(ensemble, noise):
+    entry = made(ensemble, noise, ("scores", "per_class"))
+    rows, table = entry["per_class"]["classes"], entry["per_class"]["confusion"]
+    answers = ensemble.combined(ensemble.predict(noise.test)).argmax(-1).tolist()
+    assert table == confusion_matrix(noise.test.labels.tolist(), answers, labels=[0, 1, 2]).tolist()
+    assert [row["name"] for row in rows] == ["a", "b", "c"]
+    assert [row["train_images"] for row in rows] == [22, 21, 21]
+    assert [row["predicted"] for row in rows] == [answers.count(place) for place in range(3)]
+    wrong = sum(row["error"] * row["test_images"] for row in rows)
+    assert wrong / 32 == pytest.approx(entry["error"])
 
 
 def test_an_entry_has_scores_gains_and_temperature(ensemble, noise):
@@ -226,7 +239,7 @@ def test_a_data_set_cannot_be_told_from_itself(ensemble, noise, tmp_path):
 
 
 def test_unseen_data_that_are_not_there_are_named(noise):
-    with pytest.raises(NesbsError, match="evaluation.unseen: no data set, folder or .npz file fashion-maxi"):
+    with pytest.raises(NesbsError, match="evaluation.unseen: no data set, folder, .npz or .csv file fashion-maxi"):
         gather(noise, EvaluationSettings(unseen="fashion-maxi"))
     with pytest.raises(NesbsError, match="evaluation.unseen: data set cifar10 needs evaluation.unseen_root"):
         gather(noise, EvaluationSettings(unseen="cifar10"))
@@ -293,7 +306,8 @@ def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     def to_make(entry, *asked):
         return missing_measures(EnsembleMetrics.from_json(entry), *asked)
 
-    assert to_make({}, settings) == ("scores", "temperature", "intervals", "abstention", "unseen", "corruptions")
+    first = ("scores", "temperature", "intervals", "abstention", "per_class")
+    assert to_make({}, settings) == (*first, "unseen", "corruptions")
     made = {"error": 0.5, "temperature": {"reliability": {}}, "intervals": {}, "abstention": {}, "unseen": {}}
     assert to_make(made, settings) == ("corruptions",)
     assert to_make({**made, "corruptions": {}}, settings, ["unseen"]) == ("unseen",)
@@ -303,6 +317,7 @@ def test_parts_are_made_once_and_replaced_when_asked(ensemble, noise):
     del made["abstention"]
     assert to_make(made, EvaluationSettings()) == ()
     assert to_make(made, EvaluationSettings(), ["abstention"]) == ("abstention",)
+    assert to_make(made, EvaluationSettings(), ["per_class"]) == ("per_class",)
     heard = []
     parts, material = ("scores", "corruptions"), gather(noise, settings)
     first = measure(None, ensemble, material, parts, heard.append)

@@ -57,7 +57,7 @@ def datasets(
     for name, source in DATASETS.items():
         needs = [f"    needs in data.root: {source.needs}"] if source.needs else []
         common.print(name, f"    {source.about}", *needs)
-    common.print("A folder of images (a sub-folder a class) or an .npz file works in place of a name.")
+    common.print("In place of a name: a folder (a sub-folder of images a class), a .csv (path,label) or an .npz file.")
 
 
 def zoo(

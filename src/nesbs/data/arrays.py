@@ -3,6 +3,7 @@
 import math
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Split, check_lengths, make_split, stratified
+from nesbs.data.split import Split, check_lengths, check_weights, make_split, stratified
 from nesbs.errors import NesbsError, printable
 
 TEST_FRACTION = 0.2  # of each class, where a source has no test part of its own
@@ -20,21 +21,28 @@ def load_npz(path: Path, memory_limit: float = DataSettings().memory_limit) -> t
     """Read the training and the test part of an `.npz` file of images (uint8; grey, or colour with channels last).
 
     An array `classes` of strings names the classes; without it there are as many as the largest training label says.
+    An array `sample_weights` has a weight for each training image (see `batches`).
     Arrays of more than `memory_limit` GiB are refused before they are read.
     """
     return splits(read_arrays(path, memory_limit, ": raise data.memory_limit if that is right"), str(path))
 
 
-def splits(arrays: Mapping[str, np.ndarray], source: str) -> tuple[Split, Split]:
-    """Check the arrays of a data set, named as in an `.npz` file, and return its training and its test part."""
+def splits(arrays: Mapping[str, np.ndarray], source: str, test_fraction: float = TEST_FRACTION) -> tuple[Split, Split]:
+    """Check the arrays of a data set, named as in an `.npz` file, and return its training and its test part.
+
+    Where the arrays have none, the test part is `test_fraction` of each class. `sample_weights` are those of `x_train`
+    or of `x`.
+    """
+    weights = _weights(arrays)
     if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
         images, test_images = (_images(arrays[name], source) for name in ("x_train", "x_test"))
         labels, test_labels = (_labels(arrays[name], source) for name in ("y_train", "y_test"))
     elif {"x", "y"} <= arrays.keys():
         images, labels = _images(arrays["x"], source), _labels(arrays["y"], source)
         check_lengths(images, labels, source)
-        rest, held_out = stratified(labels, TEST_FRACTION, seed=0)
+        rest, held_out = stratified(labels, test_fraction, seed=0)
         images, labels, test_images, test_labels = images[rest], labels[rest], images[held_out], labels[held_out]
+        weights = weights if weights is None else weights[rest]
     else:
         raise NesbsError(
             f"{source}: needs the arrays x_train, y_train, x_test, y_test (or x and y), "
@@ -49,10 +57,14 @@ def splits(arrays: Mapping[str, np.ndarray], source: str) -> tuple[Split, Split]
             raise NesbsError(f"{source}: no training image has label {missing}: number the classes from 0 without gaps")
         names = tuple(str(i) for i in range(len(present)))
     train = make_split(images, labels, names, source=f"{source}, training part")
+    if weights is not None:
+        train = replace(train, sample_weights=weights)
     if bool((labels == labels[0]).all()):
         raise NesbsError(
             f"{source}: all training images are of class {names[labels[0]]}: two classes or more are needed"
         )
+    if len(test_labels) == 0 and test_fraction == 0:
+        return train, train.subset(test_labels)
     return train, make_split(test_images, test_labels, names, source=f"{source}, test part", like=train)
 
 
@@ -124,6 +136,18 @@ def _images(array: np.ndarray, source: str) -> torch.Tensor:
             f"{source}: images must be (images, height, width) or (…, 1 or 3 channels last), found {array.shape}"
         )
     return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _weights(arrays: Mapping[str, np.ndarray]) -> torch.Tensor | None:
+    """Weights of the training images, one for each, where there are any."""
+    if "sample_weights" not in arrays:
+        return None
+    array, counted = arrays["sample_weights"], arrays.get("y_train", arrays.get("y", np.empty(0)))
+    if array.dtype.kind not in "iuf":
+        raise NesbsError(f"sample_weights must be numbers, found {array.dtype}")
+    weights = torch.from_numpy(array.astype(np.float64))
+    check_weights(weights, len(counted))
+    return weights
 
 
 def _labels(array: np.ndarray, source: str) -> torch.Tensor:

@@ -29,7 +29,7 @@ def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
         elif split.channels == 1 and channels == 3:
             pixels = pixels.expand(-1, 3, -1, -1)
         images[part] = resized(pixels, size)
-    return Split(images, split.labels, split.class_names, split.mean, split.std)
+    return Split(images, split.labels, split.class_names, split.mean, split.std, sample_weights=split.sample_weights)
 
 
 def resized(pixels: Tensor, size: tuple[int, int]) -> Tensor:

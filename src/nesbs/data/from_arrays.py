@@ -1,15 +1,16 @@
 """A data set from arrays or tensors in memory, checked: what could mean two things is an error, never a guess."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nesbs.data.arrays import splits
+from nesbs.data.arrays import TEST_FRACTION, splits
 from nesbs.data.conversion import converted
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Dataset
+from nesbs.data.split import Dataset, balanced
 from nesbs.errors import NesbsError, expect, expect_all, shown
 from nesbs.settings import checked_keywords
 
@@ -32,17 +33,21 @@ def from_arrays(
     test_labels: Labels | None = None,
     *,
     class_names: Sequence[str] | None = None,
+    sample_weights: np.ndarray | Tensor | Sequence[float] | None = None,
     size: int | None = DEFAULT.size,
     valid_fraction: float = DEFAULT.valid_fraction,
     split_seed: int = DEFAULT.split_seed,
+    class_weights: Literal["none", "balanced"] = DEFAULT.class_weights,
+    test_fraction: float = TEST_FRACTION,
 ) -> Dataset:
     """Make a data set of images and labels in memory; without a test part a fifth of each class is held out for one.
 
     Images are an array (images, height, width[, channels]) or a tensor (images[, channels], height, width) of whole
     numbers from 0 to 255, with 1 or 3 channels. They are copied. Labels are one for each image: the number of its
     class from 0, or its name. `class_names` names the numbers, in their order; for labels that are names it says the
-    order, which is otherwise the alphabet's. `size`, `valid_fraction` and `split_seed` are those of the recipe's
-    section `data`.
+    order, which is otherwise the alphabet's. `sample_weights`, one for each training image, say how often
+    training shows it beside the others. `test_fraction` of each class is held out where no test part is given; with 0
+    there is none. `size`, `valid_fraction`, `split_seed` and `class_weights` are those of the recipe's section `data`.
 
     >>> images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
     >>> data = from_arrays(images, ["cat", "dog"] * 20)
@@ -52,30 +57,39 @@ def from_arrays(
     Traceback (most recent call last):
     nesbs.errors.NesbsError: images must be whole numbers from 0 to 255, found float64 ...
     """
-    given = DataSettings.from_arguments({"size": size, "valid_fraction": valid_fraction, "split_seed": split_seed})
+    given = DataSettings.from_arguments(locals())
     if (test_images is None) != (test_labels is None):
         raise NesbsError("test_images and test_labels go together: give both, or neither")
+    if not isinstance(test_fraction, float | int) or not 0 <= test_fraction < 1:
+        raise NesbsError(f"test_fraction must be a number from 0 to below 1, found {shown(test_fraction)}")
     if class_names is not None:
         expect_all(class_names, str, "class_names must be a list of names")
-    listed = [_listed(labels, "labels"), *([] if test_labels is None else [_listed(test_labels, "test_labels")])]
+    listed = [
+        listed_labels(labels, "labels"),
+        *([] if test_labels is None else [listed_labels(test_labels, "test_labels")]),
+    ]
     if class_names is None and listed[0].dtype.kind == "U":
         class_names = np.unique(listed[0]).tolist()
     numbered = [_numbered(each, class_names) for each in listed]
-    arrays = {"x": _bytes(images, "images"), "y": numbered[0]}
+    arrays = {"x": image_bytes(images, "images"), "y": numbered[0]}
     if test_images is not None:
-        tests = {"x_test": _bytes(test_images, "test_images"), "y_test": numbered[1]}
+        tests = {"x_test": image_bytes(test_images, "test_images"), "y_test": numbered[1]}
         arrays = {"x_train": arrays["x"], "y_train": arrays["y"], **tests}
     if class_names is not None:
         arrays["classes"] = np.array(class_names, dtype=object)
-    train, test = splits(arrays, SOURCE)
+    if sample_weights is not None:
+        arrays["sample_weights"] = _array(sample_weights)
+    train, test = splits(arrays, SOURCE, test_fraction)
     if given.size is not None:
         square = (given.size, given.size)
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
+    if given.class_weights == "balanced":
+        train = balanced(train)
     return Dataset("arrays", train, test, given.valid_fraction, given.split_seed)
 
 
-def _bytes(images: object, name: str) -> np.ndarray:
-    """Images as bytes with their channels last, copied."""
+def image_bytes(images: object, name: str) -> np.ndarray:
+    """Return images as bytes with their channels last, copied; an error calls them `name`."""
     expect(images, (np.ndarray, Tensor), f"{name} must be an array or a tensor")
     first = isinstance(images, Tensor)
     array = _array(images)
@@ -99,8 +113,8 @@ def _array(values: object) -> np.ndarray:
     return np.asarray(values)
 
 
-def _listed(labels: object, name: str) -> np.ndarray:
-    """Labels on one axis: whole numbers or names."""
+def listed_labels(labels: object, name: str) -> np.ndarray:
+    """Return labels on one axis: whole numbers or names."""
     what = f"{name} must be whole numbers or names, one for each image"
     expect(labels, (np.ndarray, Tensor, list, tuple), what)
     try:

@@ -1,4 +1,4 @@
-"""A folder of images: one sub-folder a class, or `train/` and `test/` of such; ImageNet is one of these."""
+"""Images in files: a sub-folder a class, or `train/` and `test/` of such, as ImageNet; or a CSV of paths and labels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from torch import Tensor
 
 from nesbs.data.arrays import TEST_FRACTION
 from nesbs.data.images import Broken, View, read_header
+from nesbs.data.labels_csv import read_labels
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import MeanStd, Split, channel_statistics, make_split, stratified
+from nesbs.data.split import MeanStd, Split, channel_statistics, check_names, make_split, stratified
 from nesbs.data.streaming import FileImages, default_workers
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, shown
 from nesbs.rng import generator
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
+CSV = ".csv"
 LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made for small images
 SAMPLE = 2000  # training images that a streamed folder's mean and deviation are taken from
 IMAGENET_SIDE = 224
@@ -63,7 +65,7 @@ def load_folder(
 ) -> FolderParts:
     """Load the training part, the test part, the reasons why some images could not be read, and how they are read.
 
-    Without `test/` (or `val/`) the images are split for you.
+    `path` is a folder or a CSV file. Without `test/` (or `val/`) the images are split for you.
 
     Images go to `size` × `size`, by default to the multiple of 4 nearest to their median shorter side (at
     most 64): every search space takes that. Grey images stay grey unless a colour image is among them
@@ -71,11 +73,11 @@ def load_folder(
     files; their mean and deviation are then those of 2,000 training images, the same at every start.
     """
     workers = default_workers() if settings.workers is None else settings.workers
-    train_folder, test_folder = _folders(path)
+    train_files, test_files = _parts(path)
     broken = Broken(settings.broken_limit)
-    train, headers = _readable(_listed(train_folder, least=2), broken, workers)
-    if test_folder is not None:
-        test, more = _readable(_like(train, _listed(test_folder, least=1)), broken, workers)
+    train, headers = _readable(train_files, broken, workers)
+    if test_files is not None:
+        test, more = _readable(_like(train, test_files), broken, workers)
         headers += more
     else:
         rest, held_out = stratified(train.labels, TEST_FRACTION, seed=0)
@@ -127,6 +129,26 @@ def nearest_multiple(side: float, of: int = 4) -> int:
     (32, 28, 8)
     """
     return max(8, int((side + of / 2) // of) * of)
+
+
+def _parts(path: Path) -> tuple[ImageFiles, ImageFiles | None]:
+    """The image files of the training part, and of the test part where it is apart."""
+    if path.suffix.lower() == CSV and not path.is_dir():
+        return _of_csv(path), None
+    train, test = _folders(path)
+    return _listed(train, least=2), None if test is None else _listed(test, least=1)
+
+
+def _of_csv(path: Path) -> ImageFiles:
+    """The image files that a CSV file lists, in the order of class and file names."""
+    rows = read_labels(path)
+    names = tuple(dict.fromkeys(label for _, label in rows))
+    if len(names) < 2:
+        present = shown(names[0]) if names else "no image"
+        raise NesbsError(f"{path}: needs images of two classes or more, found {present}")
+    check_names(names, str(path))
+    places = {name: place for place, name in enumerate(names)}
+    return ImageFiles(path, names, [file for file, _ in rows], torch.tensor([places[label] for _, label in rows]))
 
 
 def _folders(path: Path) -> tuple[Path, Path | None]:

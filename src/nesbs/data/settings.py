@@ -43,10 +43,13 @@ DATASETS = {
 }
 
 
+IN_MEMORY = "<arrays "  # begins the name of images that were given in memory, in the recipe of their run
+
+
 class DataSettings(Settings):
     """Which images are used and how they are read (recipe section `data`)."""
 
-    name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder or an .npz file")
+    name: str = Field("fashion-mini", description="a name from `nesbs datasets`, a folder, an .npz or a .csv file")
     root: str | None = Field(None, description="the folder that holds a named data set's own folder")
     size: int | None = Field(None, ge=8, le=MAX_PIXELS, description="resize images to this many pixels a side")
     resize: Literal["crop", "stretch", "pad"] = Field(
@@ -55,6 +58,9 @@ class DataSettings(Settings):
     valid_fraction: float = Field(0.3, gt=0, lt=1, description="held out from the supernet (paper, app. B.2)")
     split_seed: int = Field(
         0, ge=0, le=MAX_SEED, description="which images those are; the same for all seeds of a comparison"
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: training shows every class as often, however few images it has"
     )
     train_limit: int | None = Field(None, ge=2, le=MAX_IMAGES, description="use about so many training images")
     test_limit: int | None = Field(None, ge=1, le=MAX_IMAGES, description="use about so many test images")
@@ -84,6 +90,6 @@ class DataSettings(Settings):
         def whole(path: str) -> str:
             return os.path.realpath(files.expanded(path))
 
-        named = self.name in DATASETS or not self.name
+        named = self.name in DATASETS or not self.name or self.name.startswith(IN_MEMORY)
         root = None if self.root is None else whole(self.root)
         return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})

@@ -9,11 +9,11 @@ from typing import Literal
 from nesbs import files
 from nesbs.data.arrays import load_npz
 from nesbs.data.conversion import converted
-from nesbs.data.image_folder import SAMPLE, load_folder, load_imagenet
+from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
-from nesbs.data.settings import DATASETS, DataSettings
-from nesbs.data.split import Dataset, Split, stratified
+from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
+from nesbs.data.split import Dataset, Split, balanced, stratified
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
@@ -32,6 +32,7 @@ def load_dataset(
     resize: Literal["crop", "stretch", "pad"] = DEFAULT.resize,
     valid_fraction: float = DEFAULT.valid_fraction,
     split_seed: int = DEFAULT.split_seed,
+    class_weights: Literal["none", "balanced"] = DEFAULT.class_weights,
     train_limit: int | None = DEFAULT.train_limit,
     test_limit: int | None = DEFAULT.test_limit,
     stream: Literal["auto", "always", "never"] = DEFAULT.stream,
@@ -40,7 +41,7 @@ def load_dataset(
     random_crop: bool | None = DEFAULT.random_crop,
     broken_limit: int = DEFAULT.broken_limit,
 ) -> Dataset:
-    """Load a data set by name, from a folder of images or from an `.npz` file.
+    """Load a data set by name, from a folder of images, an `.npz` file or a CSV file of paths and labels.
 
     `root` is the parent of a named data set's own folder (of `cifar-10-batches-bin` and the like). All settings are
     those of the recipe's section `data` (`DataSettings`).
@@ -50,7 +51,7 @@ def load_dataset(
     (torch.Size([6000, 1, 28, 28]), 4200, 1800)
     """
     arguments = locals()
-    expect(name, (str, Path), "name must be the name of a data set, a folder or an .npz file")
+    expect(name, (str, Path), "name must be the name of a data set, a folder, an .npz or a .csv file")
     expect(root, (str, Path, type(None)), "root must be a folder")
     paths = {"name": str(name), "root": None if root is None else str(root)}
     settings = DataSettings.from_arguments({**arguments, **paths})
@@ -60,6 +61,8 @@ def load_dataset(
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if settings.train_limit:
         train = _limit(train, settings.train_limit)
+    if settings.class_weights == "balanced":
+        train = balanced(train)
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
     short = settings.name if settings.name in DATASETS else Path(settings.name).name
@@ -70,14 +73,15 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
     path = files.expanded(settings.name)
-    if settings.name not in DATASETS and settings.name and os.path.isdir(path):
+    in_files = os.path.isdir(path) or path.suffix.lower() == CSV
+    if settings.name not in DATASETS and settings.name and in_files:
         return load_folder(path, settings)
     train, test = _whole(settings, path)
     if settings.resize != "crop":
-        raise NesbsError(f"data.resize={settings.resize} is for image folders; {settings.name} is none")
+        raise NesbsError(f"data.resize={settings.resize} is for image files; {settings.name} has none")
     if settings.stream == "always" or settings.random_crop:
         key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
-        raise NesbsError(f"{key} is for folders of images and imagenet; {settings.name} is kept in memory")
+        raise NesbsError(f"{key} is for image files and imagenet; {settings.name} is kept in memory")
     return train, test, (), None
 
 
@@ -93,7 +97,9 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     if path.suffix == ".npz" or os.path.isfile(path):
         return load_npz(path, settings.memory_limit)
     name = settings.name[:200]
-    raise NesbsError(f"no data set, folder or .npz file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
+    if name.startswith(IN_MEMORY):
+        raise NesbsError("this run's images were arrays in memory: `fit` with the same arrays goes on with it")
+    raise NesbsError(f"no data set, folder, .npz or .csv file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
 
 
 def _root(settings: DataSettings) -> Path:

@@ -30,7 +30,8 @@ class Split:
     `stored` is `FileImages` they are in their files.
 
     `mean` and `std` (channels,) are those of the data set's training images in [0, 1]; a network trained on
-    the split takes them over, since normalisation belongs to the model.
+    the split takes them over, since normalisation belongs to the model. `sample_weights` (images,), on the CPU, say how
+    often training shows each image beside the others (see `batches`); without them all are shown alike.
     """
 
     stored: Tensor | FileImages
@@ -39,6 +40,7 @@ class Split:
     mean: Tensor
     std: Tensor
     index: Tensor | None = None
+    sample_weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         expect(self.stored, (Tensor, FileImages), "stored must be a tensor of images or FileImages")
@@ -54,6 +56,8 @@ class Split:
             raise NesbsError(
                 f"a split has a label for each image, found {len(own)} images but {len(self.labels)} labels"
             )
+        if self.sample_weights is not None:
+            check_weights(self.sample_weights, len(self))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -110,9 +114,11 @@ class Split:
         expect(index, Tensor, what)
         index = index.to(self.device)
         try:
-            return replace(self, index=index if self.index is None else self.index[index], labels=self.labels[index])
+            labels, own = self.labels[index], index if self.index is None else self.index[index]
         except IndexError as error:
             raise NesbsError(f"{what} ({error})") from None
+        weights = None if self.sample_weights is None else self.sample_weights[index.cpu()]
+        return replace(self, index=own, labels=labels, sample_weights=weights)
 
     def compact(self) -> Self:
         """Return the same images with storage of their own, for a part that outlives the whole (files have theirs)."""
@@ -265,6 +271,31 @@ def make_split(
     if mean_std is None:
         mean_std = channel_statistics(images if isinstance(images, Tensor) else images[:])
     return Split(images, labels, class_names, *mean_std)
+
+
+def check_weights(weights: object, count: int) -> None:
+    """Raise unless `weights` is a tensor with a finite number, 0 or more, for each of `count` images."""
+    what = "sample_weights must be a number, 0 or more, for each training image"
+    expect(weights, Tensor, what)
+    assert isinstance(weights, Tensor)
+    if tuple(weights.shape) != (count,):
+        raise NesbsError(f"{what} ({count}), found shape {tuple(weights.shape)}")
+    if not bool((weights.isfinite() & (weights >= 0)).all()):
+        raise NesbsError(f"{what}, found {weights.min()} to {weights.max()}")
+
+
+def balanced(split: Split) -> Split:
+    """Return the split with weights by which every class is shown as often as any other, beside weights it has already.
+
+    >>> images, labels = torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 0, 0, 1])
+    >>> split = make_split(images, labels, ("a", "b"), source="four")
+    >>> balanced(split).sample_weights.tolist()
+    [0.6666666666666666, 0.6666666666666666, 0.6666666666666666, 2.0]
+    """
+    labels = split.labels.cpu()
+    counts = labels.bincount(minlength=split.classes)
+    weights = len(labels) / ((counts > 0).sum() * counts.double())[labels]
+    return replace(split, sample_weights=weights * (1 if split.sample_weights is None else split.sample_weights))
 
 
 def check_lengths(images: Tensor | FileImages, labels: Tensor, source: str) -> None:

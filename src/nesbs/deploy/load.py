@@ -46,7 +46,7 @@ def load(run: str | Path, *, device: str = "cpu") -> Classifier:
     ('T-shirt/top', 'trouser')
     """
     expect(run, (str, Path), "run must be the folder of a run")
-    place = _device(device)
+    place = usable_device(device)
     folder = files.expanded(run)
     within = folder if (folder / ClassifierRecord.FILE).is_file() else folder / MEMBERS
     record = ClassifierRecord.find(within) or _from_data(folder)
@@ -54,7 +54,8 @@ def load(run: str | Path, *, device: str = "cpu") -> Classifier:
     return _classifier(record, within, place)
 
 
-def _device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
+    """Return a device by its name; one that there is not is a `NesbsError`."""
     expect(name, (str, torch.device), "device must be a name such as cpu or cuda")
     try:
         device = torch.device(name)

@@ -13,6 +13,7 @@
     latency.json                           LatencyRecord       latency.py
     comparison.json                        ComparisonRecord    comparison.py
     curves.json                            CurvesRecord        curves.py
+    sklearn.json                           SklearnRecord       sklearn_parameters.py
     .lock.json                             LockRecord          lock.py
     SCALE/NAME/record.json (reproduce)     ExperimentRecord    experiment.py
 
@@ -37,4 +38,5 @@ from nesbs.records.quality import QualityRecord
 from nesbs.records.recipe import Recipe
 from nesbs.records.run import RunRecord
 from nesbs.records.search import PosteriorRecord, SelectionRecord
+from nesbs.records.sklearn_parameters import SklearnRecord
 from nesbs.records.whole_folder import ComparisonRecords, RunRecords, is_comparison

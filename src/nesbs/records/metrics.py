@@ -158,6 +158,23 @@ class Abstention(Record):
     sets: Many[SetRow] | None = None
 
 
+class ClassRow(Record):
+    """One class: its images, how often the ensemble is wrong about them, how often it answers with the class."""
+
+    name: str | None = None
+    train_images: Count | None = None
+    test_images: Count | None = None
+    error: Number | None = None  # None without test images
+    predicted: Count | None = None
+
+
+class PerClass(Record):
+    """The ensemble class by class."""
+
+    classes: Many[ClassRow] | None = None
+    confusion: Matrix | None = None  # images of each class (row) by the answer (column); None for very many classes
+
+
 class EnsembleMetrics(NetworkMetrics):
     """Everything that was measured of one ensemble."""
 
@@ -174,6 +191,7 @@ class EnsembleMetrics(NetworkMetrics):
     temperature: Temperature | None = None
     intervals: Intervals | None = None
     abstention: Abstention | None = None
+    per_class: PerClass | None = None
     human: Human | None = None
     unseen: Unseen | None = None
     corruptions: Corruptions | None = None

@@ -5,7 +5,18 @@ from pathlib import Path
 from nesbs import files
 from nesbs.records import MetricsRecord, Recipe, RunRecord, RunRecords
 from nesbs.records.metrics import EnsembleMetrics
-from nesbs.report import attacks, cells, latency, missing, posterior_tables, quality, scores, selection, training
+from nesbs.report import (
+    attacks,
+    cells,
+    classes,
+    latency,
+    missing,
+    posterior_tables,
+    quality,
+    scores,
+    selection,
+    training,
+)
 from nesbs.report import further_measures as further
 from nesbs.report.templates import rendered
 
@@ -30,6 +41,6 @@ def render(run: RunRecords) -> str:
         "metrics": metrics,
         "ensemble": metrics.ensemble or EnsembleMetrics(),
     }
-    modules = (attacks, cells, further, latency, missing, posterior_tables, quality, scores, selection, training)
-    named = {module.__name__.rpartition(".")[2]: module for module in modules}
+    modules = (attacks, cells, classes, further, latency, missing, posterior_tables, quality, scores, selection)
+    named = {module.__name__.rpartition(".")[2]: module for module in (*modules, training)}
     return rendered("run_page.html", {**records, **named})

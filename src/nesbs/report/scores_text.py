@@ -1,8 +1,9 @@
 """The measures as plain text, for the terminal."""
 
 from nesbs.records import MetricsRecord
-from nesbs.records.metrics import Calibrated, EnsembleMetrics, NetworkMetrics
+from nesbs.records.metrics import Calibrated, EnsembleMetrics, NetworkMetrics, PerClass
 from nesbs.report import formats
+from nesbs.report.classes import class_warnings
 from nesbs.report.further_measures import corruptions, unseen_scores
 from nesbs.report.scores import HELD_OUT, gain_interval, gains, measured_images
 from nesbs.report.table import Table
@@ -28,7 +29,8 @@ def scores_as_text(metrics: MetricsRecord) -> str:
     if not alone:
         lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
         lines += _gains(ensemble)
-    return "\n".join([*lines, *_further(metrics)])
+    warnings = [f"warning: {line}" for line in class_warnings(ensemble.per_class or PerClass())]
+    return "\n".join([*lines, *_further(metrics), *warnings])
 
 
 def _cells(row: NetworkMetrics) -> list[str]:

@@ -164,6 +164,8 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
     One image more or less in a folder splits it anew: what members have learned from would become test images.
     """
     labels = b"".join(split.labels.cpu().numpy().tobytes() for split in (data.train, data.test))
+    if data.train.sample_weights is not None:
+        labels += data.train.sample_weights.numpy().tobytes()
     now = DataRecord(
         name=data.name,
         train_images=len(data.train),

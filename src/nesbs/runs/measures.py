@@ -1,7 +1,7 @@
 """Everything that `nesbs evaluate` measures of an ensemble, measure by measure: an entry of `metrics.json`.
 
-`scores` come first, `temperature`, `intervals` and `abstention` with them; `human`, `unseen` and `corruptions` where
-settings ask for them. Each can be made later and on its own.
+`scores` come first, `temperature`, `intervals`, `abstention` and `per_class` with them; `human`, `unseen` and
+`corruptions` where settings ask for them. Each can be made later and on its own.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,10 +28,12 @@ from nesbs.records.base import Record
 from nesbs.records.held_out_answers import HeldOutAnswers
 from nesbs.records.metrics import (
     Abstention,
+    ClassRow,
     Corruptions,
     EnsembleMetrics,
     Human,
     Intervals,
+    PerClass,
     ReliabilityBins,
     Temperature,
     Unseen,
@@ -40,7 +42,11 @@ from nesbs.runs.abstention import HALF, held_out_answers, measure_abstention, pa
 from nesbs.spaces import sizes_of
 
 ALWAYS = ("temperature", "intervals")
-WITH_SCORES = ("abstention",)  # made with the scores; a run that was measured before it was there is asked to
+WITH_SCORES = (
+    "abstention",
+    "per_class",
+)  # made with the scores; a run that was measured before it was there is asked to
+MOST_CLASSES = 100  # of a confusion matrix that is kept: its numbers are the square of theirs
 ON_REQUEST = ("human", "unseen", "corruptions")  # a setting of the same name asks for them
 
 OnUnit = Callable[[str], None]
@@ -55,6 +61,7 @@ class Material:
     held_out: SearchValid | None = None
     human: Tensor | None = None
     unseen: Dataset | None = None
+    train_labels: Tensor | None = None
 
 
 def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | None = None) -> Material:
@@ -73,7 +80,7 @@ def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | 
     except NesbsError as error:
         message = str(error).replace("data.root", "evaluation.unseen_root (--unseen-root)")
         raise NesbsError(f"evaluation.unseen: {message}") from None
-    return Material(split, settings, held_out, human, unseen)
+    return Material(split, settings, held_out, human, unseen, data.train.labels)
 
 
 def missing_measures(
@@ -82,7 +89,7 @@ def missing_measures(
     """The measures an entry of `metrics.json` still lacks, and those that are `asked` for anew.
 
     >>> missing_measures(None, EvaluationSettings())
-    ('scores', 'temperature', 'intervals', 'abstention')
+    ('scores', 'temperature', 'intervals', 'abstention', 'per_class')
     >>> missing_measures(EnsembleMetrics(error=0.1, temperature=None), EvaluationSettings(corruptions="all"))
     ('intervals', 'corruptions')
     """
@@ -187,6 +194,25 @@ def answers_to_keep(ensemble: Ensemble, material: Material) -> HeldOutAnswers:
     return held_out_answers(fit, labels, HALF if held_out is None else "search_valid")
 
 
+def _per_class(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> PerClass:
+    split, train_labels = material.split, material.train_labels
+    table = metrics.confusion(test[0], split.labels).tolist()
+    trained = None if train_labels is None else train_labels.bincount(minlength=split.classes).tolist()
+    rows = [
+        ClassRow(
+            name=name,
+            train_images=None if trained is None else trained[place],
+            test_images=sum(row),
+            error=1 - row[place] / sum(row) if sum(row) else None,
+            predicted=sum(column),
+        )
+        for place, (name, row, column) in enumerate(
+            zip(split.class_names, table, zip(*table, strict=True), strict=True)
+        )
+    ]
+    return PerClass(classes=rows, confusion=table if len(rows) <= MOST_CLASSES else None)
+
+
 def _human(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Human:
     assert material.human is not None
     assert material.settings.human is not None
@@ -249,6 +275,7 @@ MEASURES: dict[str, Callable[[Ensemble, Material, Tensor, OnUnit], Record | None
     "temperature": _temperature,
     "intervals": _intervals,
     "abstention": _abstention,
+    "per_class": _per_class,
     "human": _human,
     "unseen": _unseen,
     "corruptions": _corruptions,

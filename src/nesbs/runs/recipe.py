@@ -17,6 +17,9 @@ from nesbs.settings import Settings, keys
 AS_WRITTEN = ("data.name", "data.root", "evaluation.human", "evaluation.unseen", "evaluation.unseen_root")
 
 
+Changes = Iterable[str] | Mapping[str, object]  # section.name=value, as `--set` takes them, or values by key
+
+
 def recipe_names() -> list[str]:
     """The recipes inside the package.
 
@@ -39,8 +42,8 @@ def recipe_text(name: str) -> str:
     raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
 
 
-def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
-    """Read a recipe, apply `section.name=value` changes and top-level values that are not None.
+def load_recipe(name: str, changes: Changes = (), **top: Any) -> Recipe:
+    """Read a recipe, apply changes (`section.name=value`, or values by key) and top-level values that are not None.
 
     >>> load_recipe("toy", ["supernet.epochs=3"], seed=7).supernet.epochs
     3
@@ -48,30 +51,23 @@ def load_recipe(name: str, changes: Iterable[str] = (), **top: Any) -> Recipe:
     return _changed(parse_yaml(recipe_text(name), name), changes, top)
 
 
-def _changed(values: dict[str, Any], changes: Iterable[str], top: Mapping[str, Any]) -> Recipe:
+def _changed(values: dict[str, Any], changes: Changes, top: Mapping[str, Any]) -> Recipe:
     """The recipe of `values` with `section.name=value` changes and top-level values that are not None."""
     apply_changes(values, changes)
     values.update({key: value for key, value in top.items() if value is not None})
     return Recipe.of(values)
 
 
-def apply_changes(values: dict[str, Any], changes: Iterable[str], settings: type[Settings] | None = None) -> None:
-    """Put `section.name=value` changes, as `--set` takes them, into a mapping of settings: a recipe's or others.
+def apply_changes(values: dict[str, Any], changes: Changes, settings: type[Settings] | None = None) -> None:
+    """Put changes into a mapping of settings: a recipe's or others.
 
     >>> values = {"data": {"name": "cifar10"}}
     >>> apply_changes(values, ["data.size=24"])
     >>> values
     {'data': {'name': 'cifar10', 'size': 24}}
     """
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise NesbsError(f"--set takes section.name=value, found {shown(change)}")
-        key, settable = key.strip(), keys(settings or Recipe)
-        if key in AS_WRITTEN:
-            value = None if text in ("", "null") else text
-        else:
-            value = read_yaml(text, f"--set {key}: the value")
+    settable = keys(settings or Recipe)
+    for key, value in changes.items() if isinstance(changes, Mapping) else map(_parsed, changes):
         if key not in settable:
             raise NesbsError(f"unknown setting {key}: {did_you_mean(key, settable)}")
         *section, name = key.split(".", 1)
@@ -79,6 +75,17 @@ def apply_changes(values: dict[str, Any], changes: Iterable[str], settings: type
         if not isinstance(inner, dict):
             raise NesbsError(f"section {section[0]} must hold settings, found {shown(inner)}")
         inner[name] = value
+
+
+def _parsed(change: str) -> tuple[str, object]:
+    """The key and the value of `section.name=value`."""
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise NesbsError(f"--set takes section.name=value, found {shown(change)}")
+    key = key.strip()
+    if key in AS_WRITTEN:
+        return key, None if text in ("", "null") else text
+    return key, read_yaml(text, f"--set {key}: the value")
 
 
 def training_recipe(

@@ -50,19 +50,38 @@ MEMBERS = "members"  # the folder of the chosen ensemble's members
 class Run:
     """One folder, one recipe. Each stage is a method that loads what is there or makes it."""
 
-    def __init__(self, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        *,
+        device: str = "cpu",
+        progress: Progress | None = None,
+        data: Dataset | None = None,
+    ) -> None:
         self.folder = folder
         self.recipe = recipe
         self.device = device
         self.progress = progress or Progress()
         self._recorded = False  # whether versions, machine and data are in the record
         self._ranks: ReferenceRanks | None = None
+        if data is not None:
+            self.data = data.to(device)
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, *, device: str = "cpu", progress: Progress | None = None) -> Self:
+    def create(
+        cls,
+        folder: Path,
+        recipe: Recipe,
+        *,
+        device: str = "cpu",
+        progress: Progress | None = None,
+        data: Dataset | None = None,
+    ) -> Self:
         """Start a run, or resume the run that this recipe began in the folder.
 
-        A run of another recipe gives way where it has finished no stage; else it is refused.
+        With `data` the images are not those that the recipe names, but given; its `data.name` must tell them from
+        others. A run of another recipe gives way where it has finished no stage; else it is refused.
         """
         recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
@@ -71,11 +90,11 @@ class Run:
         with locked(folder):
             earlier = folders.to_resume(folder, recipe)
             if earlier is not None:
-                run = cls(folder, earlier, device=device, progress=progress)
+                run = cls(folder, earlier, device=device, progress=progress, data=data)
             else:
                 if recipe.threads is None:
                     recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
-                run = cls(folder, recipe, device=device, progress=progress)
+                run = cls(folder, recipe, device=device, progress=progress, data=data)
                 check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
                 if folders.clear(folder):
                     run.progress.note(f"{folder}: the training that another recipe began there is removed")
