@@ -386,9 +386,9 @@ def samplers():
     return "\n".join(lines)
 
 
-def judges():
+def judges(file="judges.json"):
     """What each judge chose, by the truth: means of the searches, and the paired difference from the candidates."""
-    rows = read("judges", "judges.json")["rows"]
+    rows = read("judges", file)["rows"]
     lines = [
         "| chosen by | from | gain's weight | members' accuracy % | less the candidates', 95 % interval "
         "| the weakest's % | edges differing % | seconds |",
@@ -402,7 +402,7 @@ def judges():
         same = [row for row in rows if (row["chosen"], *(row.get(key) for key in JUDGED)) == kind]
         accuracies = np.array([row["accuracy"] for row in same])
         mean, half = _paired(accuracies, all_candidates)
-        apart = f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})".replace("-", "−")
+        apart = _interval(mean, half, 2)
         about = {"candidates": ("nobody: all ensembles drawn", "–"), "unjudged": ("nobody: those drawn at δ = 0", "–")}
         name, source = about.get(way, (f"`{judge}`", {"rounds": "ensembles", "forward": "all members"}.get(way)))
         cells = [name, source, "–" if gain is None else f"{gain:g}", f"{accuracies.mean():.2f}"]
@@ -413,9 +413,40 @@ def judges():
     return "\n".join(lines)
 
 
+def apart():
+    """The likeliest ensemble under every `search.apart`: means of the searches, differences from what is drawn."""
+    rows = read("judges", "apart.json")["rows"]
+    lines = [
+        "| `search.rounds` | chosen | members' accuracy % | less the candidates' | less those at δ = 0 "
+        "| edges differing % |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for rounds in dict.fromkeys(row["rounds"] for row in rows):
+        found = {}  # by what is chosen: accuracies, a mean for every search; edges that differ
+        for row in rows:
+            if row["rounds"] == rounds:
+                found.setdefault((row["chosen"], row.get("apart")), {}).setdefault(row["seed"], []).append(row)
+        means = {kind: np.array([fmean(row["accuracy"] for row in same) for same in seeds.values()])
+                 for kind, seeds in found.items()}  # fmt: skip
+        drawn, plain = (means[kind, None] for kind in ("candidates", "unjudged"))
+        names = {"candidates": "all ensembles drawn", "unjudged": "those drawn at δ = 0"}
+        for (chosen, share), seeds in found.items():
+            own = means[chosen, share]
+            cells = [
+                f"{rounds}",
+                names.get(chosen, f"the likeliest, `search.apart={share:g}`" if share else "the likeliest"),
+            ]
+            cells.append(f"{own.mean():.2f}")
+            cells += ["–" if own is other else _interval(*_paired(own, other), 2) for other in (drawn, plain)]
+            cells.append(f"{100 * fmean(row['differing'] for same in seeds.values() for row in same):.0f}")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 JUDGED = ("judge", "gain", "gain_pool")  # what tells judges apart in their record
 CHOSEN = {  # folders of ensembles trained under the seeds of five searches
     "trained": "three architectures by short trainings",
+    "trained-command": "the same by `search.judge=trained`",
     "likeliest-apart": "three likely architectures that differ",
     "likeliest": "a deep ensemble of the posterior's likeliest",
     "oracle": "a deep ensemble of the benchmark's best, an oracle's",
@@ -429,25 +460,29 @@ def chosen_ensembles():
         "| --- | --- | --- | --- | --- | --- |",
     ]
     found = {folder: chosen_scores(folder) for folder in CHOSEN}
+    first = found["trained"]
     for folder, name in CHOSEN.items():
         errors, nlls = found[folder]
         cells = [" ".join(f"{error:.2f}" for error in errors), f"{errors.mean():.2f}", f"{nlls.mean():.4f}"]
-        cells += (
-            ["–", "–"]
-            if folder == "trained"
-            else [
-                f"{mean:+.{digits}f} ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})".replace("-", "−")
-                for (mean, half), digits in zip(map(_paired, found[folder], found["trained"]), (2, 4), strict=True)
-            ]
-        )
+        if folder == "trained":
+            cells += ["–", "–"]
+        else:
+            pairs = [(own, other[: len(own)]) for own, other in zip(found[folder], first, strict=True)]
+            cells += [_interval(*_paired(*pair), digits) for pair, digits in zip(pairs, (2, 4), strict=True)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def chosen_scores(folder):
-    """Test errors in per cent, (seeds,), and NLL, (seeds,)."""
-    scores = [read(folder, str(seed), "metrics.json")["ensemble"] for seed in range(31, 36)]
+    """Test errors in per cent, (seeds,), and NLL, (seeds,), of the seeds from 31 on that were trained."""
+    seeds = sorted(int(one.name) for one in (RESULTS / folder).iterdir() if one.name.isdecimal())
+    scores = [read(folder, str(seed), "metrics.json")["ensemble"] for seed in seeds]
     return np.array([100 * score["error"] for score in scores]), np.array([score["nll"] for score in scores])
+
+
+def _interval(mean, half, digits):
+    """A mean difference with its interval."""
+    return f"{mean:+.{digits}f} ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})".replace("-", "−")
 
 
 def _paired(values, others):

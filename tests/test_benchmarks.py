@@ -8,12 +8,14 @@ import torch
 from toys import TINY
 
 from nesbs import files
+from nesbs.posterior import Posterior
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
+from nesbs.spaces import nasbench201
 from nesbs.supernet import Estimator
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import batchnorm, darts_ranking, estimators, judges, levers, responses, whole
+from benchmarks import apart, batchnorm, darts_ranking, estimators, judges, levers, responses, whole
 from benchmarks.__main__ import main
 
 
@@ -136,6 +138,18 @@ def test_judges_choose_from_the_same_ensembles(tmp_path, capsys):
     assert [row["judge"] for row in chosen] == ["likelihood", "posterior", "evidence"] * 2
     # Of the ensembles drawn none has more probable members in the mean than the judge of probability takes.
     assert chosen[1]["log_p"] >= max(chosen[0]["log_p"], drawn["log_p"], chosen[2]["log_p"])
+
+
+@pytest.mark.slow
+def test_likely_members_that_differ_are_among_those_drawn(tmp_path):
+    (tmp_path / "7").mkdir()
+    files.write_json(tmp_path / "7" / "posterior.json", Posterior(nasbench201()).to_json())
+    table = Path(__file__).parent / "nasbench201_sample.csv"
+    which = ["--table", str(table), "--draws", "1", "--json", str(tmp_path / "apart.json")]
+    apart.main([str(tmp_path / "7" / "posterior.json"), *which])
+    rows = [row for row in files.read_json(tmp_path / "apart.json")["rows"] if row["chosen"] == "posterior"]
+    assert [row["apart"] for row in rows] == [0.0, 0.2, 0.35, 0.5] * 2
+    assert all(row["differing"] > row["apart"] - 1e-9 for row in rows)  # of a flat posterior all are far apart
 
 
 @pytest.mark.slow

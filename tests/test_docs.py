@@ -208,6 +208,8 @@ CHECKS = {
         (NOTES, "estimators on the benchmark", tables.estimators_on_the_benchmark),
         ("choosing", "samplers", tables.samplers),
         ("choosing", "judges", tables.judges),
+        ("choosing", "further judges", lambda: tables.judges("further.json")),
+        ("choosing", "apart", tables.apart),
         ("choosing", "chosen", tables.chosen_ensembles),
         ("attack", "attacks", tables.attacks),
         ("compare", "curves", lambda: tables.curves("curves-forward", (5, 10, 20, 50, 100))),
@@ -328,10 +330,20 @@ def test_what_the_page_on_choosing_says_is_in_the_records():
     drawn, by_loss = judged["nobody: all ensembles drawn", "–", "–"], judged["likelihood", "ensembles", "–"]
     one_by_one = judged["likelihood", "all members", "–"]
     assert f"{by_loss[3]} % where the candidates have {drawn[3]} %, and {one_by_one[3]} % member by member" in said
-    evidence = judged["evidence", "ensembles", "0"]
-    assert f"{evidence[3]} %, on {evidence[6]} % of the edges" in said
-    likely, alike = judged["posterior", "ensembles", "0"], judged["posterior", "all members", "0"]
+    shown = [line.strip("| ").split(" | ") for line in table(TEXTS["choosing"], "further judges").splitlines()[2:]]
+    judged = {(line[0].strip("`"), line[1]): line for line in shown}
+    likely, alike = judged["posterior", "ensembles"], judged["posterior", "all members"]
     assert f"they differ on {likely[6]} % of the edges, and {alike[6]} % member by member" in said
+    rows = [line.strip("| ").split(" | ") for line in table(TEXTS["choosing"], "apart").splitlines()[2:]]
+    [taken] = [row for row in rows if row[0] == "10" and "0.35" in row[1]]
+    better = taken[3].split()[0].removeprefix("+")
+    assert f"members of {taken[2]} % that differ on {taken[5]} % of the edges" in said
+    assert f"better than what is drawn by {better} points" in said
+    errors = {name: tables.chosen_scores(name)[0] for name in ("trained", "trained-command", "oracle")}
+    script, command = (errors[name].mean() for name in ("trained", "trained-command"))
+    four = errors["oracle"][: len(errors["trained-command"])].mean()
+    by_script = f"{script:.2f} against {errors['oracle'].mean():.2f} % by the script"
+    assert f"{by_script}, and {command:.2f} against {four:.2f} % for the four seeds by the command" in said
     trainings = [row["search"] for row in tables.read("trained", "judged.json")["networks"]]
     assert [trainings.count(seed) for seed in range(31, 36)] == [16, 16, 16, 12, 12]
 
@@ -353,9 +365,10 @@ def test_the_ranking_of_the_rows_that_picked_nothing_is_the_records():
 
 def test_what_ranks_darts_is_in_the_record():
     found, said = tables.read("quality-darts", "untrained.json")["rankings"], words("ranking")
+    by_groups = tables.read("quality-darts", "mixed.json")["rankings"]
 
     def text(name):
-        value = found[name]["spearman"]
+        value = {**by_groups, **found}[name]["spearman"]
         return f"{value['value']:.2f} ({value['low']:.2f} to {value['high']:.2f})".replace("-", "−")
 
     assert {one["ensembles"] for one in found.values()} == {54}
@@ -363,6 +376,9 @@ def test_what_ranks_darts_is_in_the_record():
     assert f"with {text('untrained: untrained (1)')}." in said
     assert f"parameters reach {text('sizes: parameters (0)')}" in said
     assert f"multiply-adds {text('sizes: multiply-adds (0)')}" in said
+    groups = "three cells, mixed: loss, share"
+    both = f"{text(f'{groups} (0)')}, and added to the untrained networks with {text(f'{groups} + untrained (0)')}"
+    assert f"three cells order them with {both}" in said
 
 
 def ranked(name, kind="loss"):
@@ -442,7 +458,7 @@ def test_the_verdicts_on_the_page_are_those_that_are_given():
 def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
     ours = ["supernet.paths=fair", "supernet.skip_dead=true", "posterior.noise=0.1", "posterior.reference=8"]
     ours += ["posterior.untrained=1", "posterior.starts=2", "sampler.name=uniform", "search.method=forward"]
-    ours += ["search.judge=posterior", "search.noise=100"]
+    ours += ["search.judge=posterior", "search.noise=100", "search.apart=0.35"]
     [rows] = re.findall(r"^\| ours, .*?\n\n", PAGES["how-it-works"], re.M | re.S)
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows.splitlines()[2:] if row]
     phrases = [re.sub(r" \(.*\)$", "", phrase) for phrase in load_recipe("toy", ours).additions()]

@@ -195,7 +195,8 @@ def test_members_that_differ_too_little_are_not_chosen_by_rounds_or_forward_sele
         best = min(enumerated, key=lambda pair: place[pair[0]] + place[pair[1]])
         for method in ("rounds", "forward"):
             members, *_, losses = decide(drawn, score, method, apart=edges / 3)
-            assert members == best and len(losses) == len(drawn)
+            assert members == best
+            assert len(losses) == len(drawn)
     near = [Proposal((space[0], space[1]), 1), Proposal((space[1], space[2]), 1)]
     assert decide(near, score, "rounds", apart=1.0)[0] == (space[0], space[1])  # none is far: those that differ most
     far = [Proposal((space[0], space[26]), 1), Proposal((space[0], space[1]), 1)]

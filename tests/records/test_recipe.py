@@ -19,7 +19,8 @@ def test_everything_of_ours_is_named():
         "rank shares of 256 reference architectures as evidence",
         "untrained networks in the evidence",
         "the best of 4 fits of the posterior",
-        "ensembles judged by other than their loss (search.judge=evidence)",
+        "ensembles judged by other than their loss (search.judge=posterior)",
+        "members that differ on 35 % of their edges (search.apart)",
     )
     others = {"sampler": {"name": "uniform"}, "posterior": {"noise": 0.1, "estimator": "straight-through"}}
     assert Recipe.of(others).additions() == (

@@ -67,7 +67,7 @@ class Recipe(Settings):
         >>> Recipe.of({"search": {"method": "forward"}}).additions()
         ('leave-one-out gradients for the posterior', 'forward selection over all candidates')
         """
-        supernet, posterior = self.supernet, self.posterior
+        supernet, posterior, apart = self.supernet, self.posterior, self.search.apart
         parts = {
             f"groups of paths in the supernet's training (supernet.paths={supernet.paths})": supernet.paths != "one",
             "no dead architectures in the supernet's training": supernet.skip_dead,
@@ -82,7 +82,7 @@ class Recipe(Settings):
             f"ensembles judged by other than their loss (search.judge={self.search.judge})": self.search.judge
             != "likelihood",
             "the most probable of the ensembles that held-out images do not tell apart": self.search.noise > 0,
-            f"members that differ on {self.search.apart:.0%} of their edges (search.apart)": self.search.apart > 0,
+            f"members that differ on {100 * apart:g} % of their edges (search.apart)": apart > 0,
         }
         searched = self.ensemble.architectures is None
         return tuple(phrase for phrase, is_used in parts.items() if searched and is_used)
