@@ -44,6 +44,23 @@ def demo():
     return "\n".join(lines)
 
 
+def demo_compared():
+    """The demo beside what it has to beat: means over seeds, paired differences from it, seconds of search."""
+    methods = read("demo-compared", "comparison.json")["methods"]
+    lines = ["| method | error % | NLL | error less `nesbs` | NLL less `nesbs` | search s |", "| --- " * 6 + "|"]
+    for name, method in methods.items():
+        error, nll = (method["mean"][measure]["mean"] for measure in ("error", "nll"))
+        cells = [f"`{name}`", f"{100 * error:.2f}", f"{nll:.4f}"]
+        for measure, factor, digits in (("error", 100, 2), ("nll", 1, 4)):
+            found = (method["difference"] or {}).get(measure)
+            cells.append(
+                "–" if found is None else _between(*(factor * found[k] for k in ("mean", "low", "high")), digits)
+            )
+        seconds = method["cost"]["search_seconds"]["mean"]
+        lines.append(f"| {' | '.join(cells)} | {seconds:.0f} |")
+    return "\n".join(lines)
+
+
 def demo_in_words():
     """The means over the seeds, as a sentence has them."""
     means = [
@@ -482,7 +499,11 @@ def chosen_scores(folder):
 
 def _interval(mean, half, digits):
     """A mean difference with its interval."""
-    return f"{mean:+.{digits}f} ({mean - half:+.{digits}f} to {mean + half:+.{digits}f})".replace("-", "−")
+    return _between(mean, mean - half, mean + half, digits)
+
+
+def _between(value, low, high, digits):
+    return f"{value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})".replace("-", "−")
 
 
 def _paired(values, others):

@@ -193,6 +193,7 @@ CHECKS = {
         ("results", "demo-darts", lambda: tables.one_run("demo-darts")),
         ("results", "minutes", lambda: tables.one_run("cifar10-nasbench201-minutes")),
         ("results", "beyond", tables.beyond),
+        ("results", "demo-compared", tables.demo_compared),
         ("speed", "speed", tables.speed),
         ("speed", "fast and plain", tables.fast_and_plain),
         ("ranking", "ranking", tables.ranking),
@@ -218,6 +219,19 @@ CHECKS = {
 )
 def test_a_pages_figures_are_those_of_the_records(page, name, made):
     assert table(TEXTS[page], name) == made()
+
+
+def test_what_the_demo_does_not_beat_is_told():
+    methods = tables.read("demo-compared", "comparison.json")["methods"]
+    error, nll = ({name: one["mean"][measure]["mean"] for name, one in methods.items()} for measure in ("error", "nll"))
+    said, per_cent = words("README"), {name: f"{100 * value:.2f}" for name, value in error.items()}
+    assert f"NLL than random ensembles, {nll['nesbs']:.4f} against {nll['random']:.4f}" in said
+    assert f"its error, {per_cent['nesbs']} %, was not told apart from theirs ({per_cent['random']})" in said
+    assert f"NES-RS ({per_cent['nes-rs']}), a deep ensemble ({per_cent['likeliest']})" in said
+    assert f"or an unjudged draw ({per_cent['drawn']})" in said
+    verdicts = {name: one["difference"]["error"]["verdict"] for name, one in methods.items() if one["difference"]}
+    assert set(verdicts.values()) == {None}
+    assert methods["random"]["difference"]["nll"]["low"] > 0
 
 
 def test_the_results_page_has_the_means_of_the_demo():
