@@ -6,7 +6,7 @@ import torch
 from data.layouts import write_folder
 from PIL import Image
 
-from nesbs.data import load_dataset, stratified
+from nesbs.data import describe, load_dataset, stratified
 from nesbs.errors import NesbsError
 
 
@@ -42,6 +42,18 @@ def test_the_search_split_is_70_30_disjoint_and_fixed():
     assert not torch.equal(one.search_valid.images, other.search_valid.images)
     train, valid = one._search_split
     assert sorted([*train.tolist(), *valid.tolist()]) == list(range(6000))
+
+
+def test_images_for_calibration_are_set_aside_before_everything_else():
+    whole, data = load_dataset(), load_dataset(calibration_fraction=0.2, class_weights="balanced")
+    parts = (data.search_train, data.search_valid, data.calibration)
+    seen = [{image.numpy().tobytes() for image in part.images} for part in parts]
+    assert [len(part) for part in seen] == [len(part) for part in parts] == [3360, 1440, 1200]
+    assert set.union(*seen) == {image.numpy().tobytes() for image in whole.train.images}
+    assert len(set.union(*seen)) == 6000  # so no two parts share one
+    assert data.calibration.labels.bincount().tolist() == [120] * 10
+    assert whole.calibration is None
+    assert "1200 further training images set aside for calibration" in describe(data)
 
 
 def test_stratified_leaves_something_on_either_side():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from nesbs.evaluation.corruptions import corrupt
 from nesbs.evaluation.human import load_human
 from nesbs.evaluation.unseen import brought_to
 from nesbs.records.metrics import EnsembleMetrics
-from nesbs.runs.measures import MEASURES, gather, measure, missing_measures, units
+from nesbs.runs.measures import MEASURES, answers_to_keep, gather, measure, missing_measures, units
 from nesbs.spaces import toy_edges
 
 
@@ -55,6 +56,20 @@ def test_class_by_class(ensemble, noise):
     assert [row["predicted"] for row in rows] == [answers.count(place) for place in range(3)]
     wrong = sum(row["error"] * row["test_images"] for row in rows)
     assert wrong / 32 == pytest.approx(entry["error"])
+
+
+def test_images_set_aside_serve_for_calibration_and_all_test_images_are_measured(ensemble, noise):
+    aside, rest = noise.train.subset(torch.arange(24)), noise.train.subset(torch.arange(24, 64))
+    data = replace(noise, train=rest, calibration=aside)
+    entry = made(ensemble, data, ("scores", "temperature", "abstention"), noise.search_valid)
+    held, test = (ensemble.combined(ensemble.predict(split)) for split in (aside, noise.test))
+    assert entry["temperature"]["ensemble"]["temperatures"] == [pytest.approx(fit_temperature(held, aside.labels))]
+    assert (entry["temperature"]["fitted_on"], entry["temperature"]["images"]) == ("calibration", 24)
+    part = entry["abstention"]
+    assert (part["fitted_on"], part["fitted_images"], part["measured_images"]) == ("calibration", 24, len(test))
+    kept = answers_to_keep(ensemble, gather(data, EvaluationSettings()))
+    assert (kept.images, len(kept.right)) == ("calibration", 24)
+    assert sum(kept.right) == int((held.argmax(-1) == aside.labels).sum())
 
 
 def test_an_entry_has_scores_gains_and_temperature(ensemble, noise):

@@ -59,6 +59,13 @@ class DataSettings(Settings):
     split_seed: int = Field(
         0, ge=0, le=MAX_SEED, description="which images those are; the same for all seeds of a comparison"
     )
+    calibration_fraction: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="of the training images, set aside first: the temperature, thresholds and sets are fitted to "
+        "them, and nothing else sees them; 0: to half of the test images",
+    )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: training shows every class as often, however few images it has"
     )

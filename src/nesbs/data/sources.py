@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from nesbs import files
+from nesbs import files, rng
 from nesbs.data.arrays import load_npz
 from nesbs.data.conversion import converted
 from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
@@ -32,6 +32,7 @@ def load_dataset(
     resize: Literal["crop", "stretch", "pad"] = DEFAULT.resize,
     valid_fraction: float = DEFAULT.valid_fraction,
     split_seed: int = DEFAULT.split_seed,
+    calibration_fraction: float = DEFAULT.calibration_fraction,
     class_weights: Literal["none", "balanced"] = DEFAULT.class_weights,
     train_limit: int | None = DEFAULT.train_limit,
     test_limit: int | None = DEFAULT.test_limit,
@@ -61,12 +62,22 @@ def load_dataset(
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if settings.train_limit:
         train = _limit(train, settings.train_limit)
+    train, aside = _set_aside(train, settings)
     if settings.class_weights == "balanced":
         train = balanced(train)
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
     short = settings.name if settings.name in DATASETS else Path(settings.name).name
-    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view)
+    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view, aside)
+
+
+def _set_aside(train: Split, settings: DataSettings) -> tuple[Split, Split | None]:
+    """The training images without those for calibration, and these; None where none are asked for."""
+    if settings.calibration_fraction == 0:
+        return train, None
+    seed = rng.derive(settings.split_seed, "calibration")  # else the search would hold out the same order's next images
+    rest, aside = stratified(train.labels, settings.calibration_fraction, seed=seed)
+    return train.subset(rest), train.subset(aside)
 
 
 def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View | None]:
@@ -132,6 +143,8 @@ def _lines(data: Dataset) -> Iterator[str]:
     train, test = data.train, data.test
     height, width = train.size
     yield f"{data.name}: {len(train)} training and {len(test)} test images, {height}×{width}"
+    if data.calibration is not None:
+        yield f"{len(data.calibration)} further training images set aside for calibration"
     mean, deviation = (", ".join(f"{value:.4f}" for value in values.tolist()) for values in (train.mean, train.std))
     origin = ""
     if data.name == "imagenet":

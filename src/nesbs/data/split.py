@@ -184,6 +184,7 @@ class Dataset:
     split_seed: int = DEFAULT.split_seed
     broken: tuple[str, ...] = ()  # images that were left out: file and reason
     view: View | None = None  # how image files were read; None where the images came as arrays
+    calibration: Split | None = None  # training images set aside first, which are no part of `train`
 
     def __post_init__(self) -> None:
         for part in (self.train, self.test):
@@ -212,7 +213,8 @@ class Dataset:
 
     def to(self, device: torch.device | str) -> Dataset:
         """Return the same data set on another device."""
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
+        aside = None if self.calibration is None else self.calibration.to(device)
+        return replace(self, train=self.train.to(device), test=self.test.to(device), calibration=aside)
 
 
 def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ class HeldOutAnswers(FileRecord):
 
     FILE = "held_out_answers.json"
 
-    images: str | None = None  # which: `search_valid`, or `half of the test images`
+    images: str | None = None  # which: `calibration`, `search_valid`, or `half of the test images`
     confidence: Numbers | None = None  # the highest probability
     right: Numbers | None = None  # 1 where it is that of the label, else 0
     score: Numbers | None = None  # of adaptive sets: evaluation/conformal.py

@@ -39,7 +39,7 @@ class ReliabilityBins(Record):
 class Temperature(Record):
     """Temperature scaling of the ensemble and of its members."""
 
-    fitted_on: str | None = None  # `search_valid` or `test halves`
+    fitted_on: str | None = None  # `calibration`, `search_valid` or `test halves`
     images: Count | None = None
     ensemble: Calibrated | None = None
     members: Many[Calibrated] | None = None

@@ -14,6 +14,7 @@ class DataRecord(Record):
     test_images: Count | None = None
     search_train: Count | None = None
     search_valid: Count | None = None
+    calibration: Count | None = None  # set aside first; none by default
     size: Numbers | None = None  # height, width
     channels: Count | None = None
     left_out: Texts | None = None  # files that could not be read as images

@@ -78,7 +78,7 @@ def _further(metrics: MetricsRecord) -> list[str]:
             f"{formats.decimal(getattr(own.after, key, None), 4)}"
             for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
         )
-        fitted = HELD_OUT if scaling.fitted_on == "search_valid" else halves
+        fitted = HELD_OUT if scaling.fitted_on in ("calibration", "search_valid") else halves
         lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}")
     if human := ensemble.human:
         distances = human.ensemble or {}

@@ -34,6 +34,7 @@ MARK = "reproduce.json"  # written first; what makes a folder ours
 WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together", "members.workers"}
 # Settings that older folders do not know: at their defaults they do not count for a folder's name.
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
+ADDED_LATER |= {"data.class_weights", "data.calibration_fraction"}
 ADDED_LATER |= {f"search.{name}" for name in ("judge", "gain", "gain_pool", "noise", "apart")}
 ADDED_LATER |= {f"search.judge_{name}" for name in ("candidates", "epochs", "pool", "seconds")}
 

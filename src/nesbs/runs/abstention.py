@@ -1,7 +1,7 @@
 """When an ensemble should not answer: measured on the test images, and kept beside the members for predicting.
 
-Thresholds and sets are fitted to images that the members did not learn from (`search_valid`, where there are such), or
-to one half of the test images, and measured on the other.
+Thresholds and sets are fitted to images that the members did not learn from (`calibration` or `search_valid`, where
+there are such), or to one half of the test images, and measured on the other.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def measure_abstention(
         member_aurc=[float(aurc(*each)) for each in zip(confidence[1:], right[1:], strict=True)],
         coverage=_rounded(coverage[shown]),
         risk=_rounded(risk[shown]),
-        fitted_on=HALF if held_out is None else "search_valid",
         fitted_images=len(fit_labels),
         measured_images=len(other_labels),
         thresholds=[_threshold(fit, fit_labels, other, other_labels, wanted) for wanted in ERRORS],

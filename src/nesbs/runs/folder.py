@@ -172,6 +172,7 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
         test_images=len(data.test),
         search_train=len(data.search_train),
         search_valid=len(data.search_valid),
+        **({} if data.calibration is None else {"calibration": len(data.calibration)}),
         size=data.train.size,
         channels=data.train.channels,
         left_out=data.broken,

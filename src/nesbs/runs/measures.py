@@ -58,17 +58,27 @@ class Material:
 
     split: Split
     settings: EvaluationSettings
-    held_out: SearchValid | None = None
+    held_out: Split | None = None
     human: Tensor | None = None
     unseen: Dataset | None = None
     train_labels: Tensor | None = None
+
+    @property
+    def fitted_on(self) -> str | None:
+        """Which images the temperature, thresholds and sets are fitted to, None where the test images are halved."""
+        if self.held_out is None:
+            return None
+        return "search_valid" if isinstance(self.held_out, SearchValid) else "calibration"
 
 
 def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | None = None) -> Material:
     """Load what the settings ask for; raises where it does not go with the data set."""
     split = settings.measured(data)
-    if settings.images == "search_valid":
-        held_out = None  # what is held out is measured, and nothing else is left to fit a temperature on
+    aside: Split | None = held_out
+    if data.calibration is not None:
+        aside = data.calibration
+    elif settings.images == "search_valid":
+        aside = None  # what is held out is measured, and nothing else is left to fit a temperature on
     human = None if settings.human is None else load_human(settings.human, split)
     names = settings.corruption_names
     if names and not usable(names, split.channels)[0]:
@@ -80,7 +90,7 @@ def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | 
     except NesbsError as error:
         message = str(error).replace("data.root", "evaluation.unseen_root (--unseen-root)")
         raise NesbsError(f"evaluation.unseen: {message}") from None
-    return Material(split, settings, held_out, human, unseen, data.train.labels)
+    return Material(split, settings, aside, human, unseen, data.train.labels)
 
 
 def missing_measures(
@@ -149,7 +159,7 @@ def _temperature(ensemble: Ensemble, material: Material, test: Tensor, on_unit: 
         rows = [cross_calibrate(own, labels, bins=bins) for own in test]
     after = scaled(test[0], labels, rows[0].temperatures)
     return Temperature(
-        fitted_on="test halves" if held_out is None else "search_valid",
+        fitted_on=material.fitted_on or "test halves",
         images=len(labels if held_out is None else held_out),
         **_shared([asdict(row) for row in rows]),
         reliability={"before": reliability(test[0], labels, bins), "after": reliability(after, labels, bins)},
@@ -175,7 +185,8 @@ def _intervals(ensemble: Ensemble, material: Material, test: Tensor, on_unit: On
 
 
 def _abstention(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Abstention | None:
-    return measure_abstention(test, material.split.labels, _held_out(ensemble, material))
+    found = measure_abstention(test, material.split.labels, _held_out(ensemble, material))
+    return None if found is None else found.replace(fitted_on=material.fitted_on or HALF)
 
 
 def _held_out(ensemble: Ensemble, material: Material) -> tuple[Tensor, Tensor] | None:
@@ -191,7 +202,7 @@ def answers_to_keep(ensemble: Ensemble, material: Material) -> HeldOutAnswers:
     combined = predictions(ensemble, material.split, batch_size=material.settings.batch_size)[1]
     held_out = _held_out(ensemble, material)
     fit, labels, *_ = parts(combined, material.split.labels, held_out)
-    return held_out_answers(fit, labels, HALF if held_out is None else "search_valid")
+    return held_out_answers(fit, labels, material.fitted_on or HALF)
 
 
 def _per_class(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> PerClass:
