@@ -13,6 +13,7 @@ from typing import Any
 from nesbs.data import SearchTrain
 from nesbs.ensemble import MemberSettings, Selection, ShortTraining
 from nesbs.records.run import JudgingRecord
+from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, Space
@@ -51,10 +52,8 @@ class KeptTraining(ShortTraining):
         def stage(_: int) -> Iterator[Stage]:
             yield _Group(self, self._stage, self._trained * epochs, f"candidate {self._trained + 1} of {self._total}")
 
-        settings = self.shortened(epochs)
-        members = trained_members(
-            space, architectures, self.split, settings, seed=seed, folder=self._folder, stage=stage, stems=stems
-        )
+        shared = MemberTraining(space, self.split, self.shortened(epochs), seed)
+        members = trained_members(architectures, shared, folder=self._folder, stage=stage, stems=stems)
         self._trained += len(members)
         return members
 

@@ -37,6 +37,7 @@ from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
+from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
@@ -376,11 +377,8 @@ class Run:
         """The members in a folder of the run, loaded where they have been trained and trained where not."""
         try:
             members = trained_members(
-                self.space,
                 architectures,
-                self.train_images,
-                self.recipe.members,
-                seed=self.recipe.seed,
+                MemberTraining(self.space, self.train_images, self.recipe.members, self.recipe.seed),
                 folder=self.folder / folder,
                 stage=lambda total: self.stage(folder, total),
             )
