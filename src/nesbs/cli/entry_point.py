@@ -6,6 +6,7 @@ from collections.abc import Callable
 import typer
 
 from nesbs.cli.compare import compare, curves
+from nesbs.cli.distil import distil
 from nesbs.cli.export import export, latency
 from nesbs.cli.listing import datasets, recipes, zoo
 from nesbs.cli.measure import attack, quality, report
@@ -19,7 +20,7 @@ from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, run, search, train, evaluate, quality, attack, compare, curves, reproduce, report),
-    *(predict, export, latency, recipes, datasets, zoo),
+    *(predict, export, latency, distil, recipes, datasets, zoo),
 )
 
 app = typer.Typer(

@@ -13,7 +13,16 @@ from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.records import LockRecord, MetricsRecord, Recipe, Record, RunRecord, SelectionRecord, is_comparison
+from nesbs.records import (
+    DistilledRecord,
+    LockRecord,
+    MetricsRecord,
+    Recipe,
+    Record,
+    RunRecord,
+    SelectionRecord,
+    is_comparison,
+)
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import RECIPE, flatten, parse_yaml
 from nesbs.records.run import DataRecord
@@ -22,7 +31,12 @@ from nesbs.spaces import Space
 # Settings that do not affect results: they may change when a run is resumed.
 WITHOUT_EFFECT = {"data.workers", "members.together", "members.workers", "evaluation.shown", "evaluation.map"}
 CHECKPOINT = "checkpoint.safetensors"  # ends the name of a training's state
-BEFORE_ANY_STAGE = {RECIPE, RunRecord.FILE, "report.html"}  # files that are there before a stage is finished
+BEFORE_ANY_STAGE = {
+    RECIPE,
+    RunRecord.FILE,
+    DistilledRecord.FILE,
+    "report.html",
+}  # files that are there before a stage is finished
 
 
 def begun(folder: Path) -> bool:

@@ -55,17 +55,9 @@ def trained_members(
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}, loss {epoch.loss:.3f}")
 
         def steps(index: int) -> Training:
-            told, checkpoint = partial(on_epoch, index), _checkpoint(paths[index])
-            return member_training(
-                members[index],
-                split,
-                settings,
-                seed=seed,
-                name=names[index],
-                criterion=shared.criterion,
-                checkpoint=checkpoint,
-                on_epoch=told,
-            )
+            from_checkpoint = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=shared.criterion)
+            told = partial(on_epoch, index)
+            return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
         if settings.workers > 1 and len(missing) > 1 and split.device.type == "cpu":
             work.note(workers=min(settings.workers, len(missing)))

@@ -28,7 +28,15 @@ from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import OnProgress
-from nesbs.records import ClassifierRecord, HeldOutAnswers, MetricsRecord, PredictionsRecord, Recipe, RunRecord
+from nesbs.records import (
+    ClassifierRecord,
+    DistilledRecord,
+    HeldOutAnswers,
+    MetricsRecord,
+    PredictionsRecord,
+    Recipe,
+    RunRecord,
+)
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
@@ -292,6 +300,8 @@ class Run:
         """
         architectures, folder = self.selection().architectures, self.folder / MEMBERS
         trained = all((folder / f"{index}.safetensors").is_file() for index in range(len(architectures)))
+        if not trained and (self.folder / DistilledRecord.FILE).is_file():
+            raise NesbsError(f"{self.folder} is to learn from another run's answers: `nesbs distil` goes on with it")
         ensemble = self._trained(MEMBERS, architectures)
         if not trained or holds(self.folder):
             with locked(self.folder):
