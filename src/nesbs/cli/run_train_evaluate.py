@@ -30,6 +30,7 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Comput
     chosen, device = common.recipe(recipe, changes), common.chosen_device()
     with common.writing(out, new=True) as progress:
         work = Run.create(out, chosen, device=device, progress=progress)
+        work.plan()
         duplicates = work.selection().duplicates
         scores = work.scores()
     path = write_report(out)
@@ -44,6 +45,7 @@ def search(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Com
     chosen, device = common.recipe(recipe, changes), common.chosen_device()
     with common.writing(out, new=True) as progress:
         work = Run.create(out, chosen, device=device, progress=progress)
+        work.plan("supernet", "posterior", "selection")
         selection = work.selection()
         if selection.loss is not None:  # what the choice came from is made again where it was lost
             work.supernet()
@@ -111,6 +113,7 @@ def train(
             work.require("selection.json", f"nesbs search RECIPE --out {folder}")
         else:
             work = Run.create(folder, chosen, device=device, progress=progress)
+        work.plan("members", "uniform")
         work.ensemble()
         if work.recipe.evaluation.uniform:
             work.uniform()

@@ -57,7 +57,9 @@ def compare(
     recipe = begin(recipe, folder, chosen, seeds)
     outcomes: dict[str, list[OutcomeRecord]] = {method.name: [] for method in chosen}
     numbers = [recipe.seed + offset for offset in range(seeds)]
-    for seed in numbers:
+    for place, seed in enumerate(numbers, start=1):
+        if progress is not None:
+            progress.plan((), seeds_left=seeds - place)
         own = recipe.model_copy(update={"seed": seed})
         harness = Harness(Run.create(folder / f"seed-{seed}", own, device=device, progress=progress))
         for method in chosen:

@@ -120,12 +120,16 @@ def distil(
     with locked(folder):
         student = Run.create(folder, recipe, device=device, progress=progress, data=teacher_run.data)
         record = _begin(folder, record)
+        same = all(getattr(recipe, name) == getattr(teacher_run.recipe, name) for name in ("members", "seed"))
+        twin = _member_of(classifier.ensemble, architecture) if same else None
+        if twin is None:
+            (folder / LABELS).mkdir(parents=True, exist_ok=True)  # says that there is something to do
+        student.plan()
         criterion = distillation(classifier.ensemble, settings, recipe.members.label_smoothing)
         _train(student, architecture, split, MEMBERS, criterion)
         student.scores()
         if record.kept is None:
-            same = all(getattr(recipe, name) == getattr(teacher_run.recipe, name) for name in ("members", "seed"))
-            twin = _label_trained(student, architecture, classifier.ensemble if same else None)
+            twin = twin or _train(student, architecture, student.train_images, LABELS)
             record = _measured(record, student, classifier.ensemble, twin).write(folder / DistilledRecord.FILE)
     return record
 
@@ -266,12 +270,10 @@ def _train(
     return member
 
 
-def _label_trained(student: Run, architecture: Architecture, ensemble: Ensemble | None) -> Member:
-    """The same network trained on labels: the ensemble's member where that had this training, else trained here."""
-    for member in ensemble.members if ensemble is not None else ():
-        if isinstance(member, Member) and member.architecture == architecture:
-            return member
-    return _train(student, architecture, student.train_images, LABELS)
+def _member_of(ensemble: Ensemble, architecture: Architecture) -> Member | None:
+    """The ensemble's first member of an architecture, None where it has none."""
+    members = (member for member in ensemble.members if isinstance(member, Member))
+    return next((member for member in members if member.architecture == architecture), None)
 
 
 def _measured(record: DistilledRecord, student: Run, teacher: Ensemble, twin: Member) -> DistilledRecord:

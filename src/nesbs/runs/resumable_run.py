@@ -47,6 +47,7 @@ from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
 from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
+from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
@@ -371,6 +372,11 @@ class Run:
             measured = folders.with_others(path, before, before.replace(**entries)).write(path)
             keep_temperature(self.folder / MEMBERS, measured)
             return measured
+
+    def plan(self, *stages: str) -> None:
+        """Tell the progress which of the recipe's stages will come: these, or all where none is named."""
+        planned = planned_stages(self.recipe, self.folder)
+        self.progress.plan([stage for stage in planned if not stages or stage.name in stages])
 
     def require(self, name: str, command: str) -> None:
         """Raise where an earlier stage's file is missing."""

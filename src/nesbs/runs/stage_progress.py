@@ -3,17 +3,22 @@
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nesbs.records.run import RunRecord, StageRecord
+from nesbs.runs.plan import PlannedStage
 from nesbs.training import Epoch
 
 
 class Progress:
     """Is told how a run proceeds; this one ignores it. The command line has one that draws bars."""
+
+    def plan(self, stages: Sequence[PlannedStage], seeds_left: int | None = None) -> None:
+        """These stages will come; or a seed of a comparison, after which so many are left."""
 
     def start(self, stage: str, total: int) -> None:
         """A stage of `total` units of work begins."""

@@ -1,13 +1,11 @@
 """What of a run is done, what is running and what remains: from its records and the files that are there."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nesbs.records import ComparisonRecords, MetricsRecord, Recipe, RunRecord, RunRecords
-from nesbs.runs.folder import CHECKPOINT
+from nesbs.records import ComparisonRecords, Recipe, RunRecord, RunRecords
 from nesbs.runs.folder_lock import find_lock, in_words, is_at_work
-from nesbs.training.checkpoint import finished_epochs
+from nesbs.runs.plan import planned_stages
 
 DONE, RUNNING, STOPPED, TO_DO = "done", "running", "stopped", "to do"
 RAN = "ran"  # a stage that no recipe plans, such as an attack: whether more of it is wanted only its command knows
@@ -38,14 +36,15 @@ def run_status(folder: Path) -> RunStatus:
     record, lock = records.record or RunRecord(), find_lock(folder)
     at_work = lock is not None and is_at_work(lock) is not False
     stages: list[StageStatus] = []
-    for name, finished, progress in _planned(folder, records):
-        entry = record.stage(name)
-        begun = entry.seconds is not None or bool(progress)
-        first_open = not finished and all(stage.state == DONE for stage in stages)
-        state = DONE if finished else RUNNING if at_work and first_open else STOPPED if begun else TO_DO
-        stages.append(StageStatus(name, state, entry.seconds, entry.device, "" if finished else progress))
-    planned = {stage.name for stage in stages}
-    others = ((name, entry) for name, entry in (record.stages or {}).items() if name not in planned)
+    for planned in planned_stages(records.recipe or Recipe(), folder):
+        entry = record.stage(planned.name)
+        first_open = all(stage.state == DONE for stage in stages)
+        begun = STOPPED if entry.seconds is not None or planned.progress else TO_DO
+        state = DONE if planned.finished else RUNNING if at_work and first_open else begun
+        progress = "" if planned.finished else planned.progress
+        stages.append(StageStatus(planned.name, state, entry.seconds, entry.device, progress))
+    names = {stage.name for stage in stages}
+    others = ((name, entry) for name, entry in (record.stages or {}).items() if name not in names)
     stages += [StageStatus(name, RAN, entry.seconds, entry.device) for name, entry in others]
     return RunStatus(tuple(stages), _process(folder, finished=all(stage.state in (DONE, RAN) for stage in stages)))
 
@@ -59,42 +58,6 @@ def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
     }
     finished = records.comparison is not None or records.curves is not None
     return measured, _process(folder, finished=finished)
-
-
-def _planned(folder: Path, records: RunRecords) -> Iterator[tuple[str, bool, str]]:
-    """Every stage that the recipe asks for: its name, whether its result is there, and how far it is in words."""
-    recipe = records.recipe or Recipe()
-    if recipe.ensemble.architectures is None:
-        for name, file, epochs in (
-            ("supernet", "supernet.safetensors", recipe.supernet.epochs),
-            ("posterior", "posterior.json", 0),
-            ("selection", "selection.json", 0),
-        ):
-            yield name, (folder / file).is_file(), _epochs(folder / f"supernet.{CHECKPOINT}", epochs)
-    yield _networks(folder / "members", "members", recipe)
-    if recipe.evaluation.uniform:
-        yield _networks(folder / "uniform", "uniform", recipe)
-    yield "evaluation", (folder / MetricsRecord.FILE).is_file(), ""
-    if records.distilled is not None:
-        if (folder / "labels").is_dir():
-            yield _networks(folder / "labels" / "members", "labels", recipe)
-        yield "distilled", records.distilled.kept is not None, ""
-
-
-def _networks(folder: Path, name: str, recipe: Recipe) -> tuple[str, bool, str]:
-    """How many of an ensemble's networks are trained."""
-    size, epochs = recipe.ensemble.size, recipe.members.epochs
-    missing = [place for place in range(size) if not (folder / f"{place}.safetensors").is_file()]
-    behind = [finished_epochs(folder / f"{place}.{CHECKPOINT}") for place in missing]
-    progress = f"{size - len(missing)} of {size} networks" if len(missing) < size or any(behind) else ""
-    if any(behind):
-        progress += f", epoch {max(behind)} of {epochs}"
-    return name, not missing, progress
-
-
-def _epochs(checkpoint: Path, epochs: int) -> str:
-    behind = finished_epochs(checkpoint) if epochs else 0
-    return f"epoch {behind} of {epochs}" if behind else ""
 
 
 def _process(folder: Path, *, finished: bool) -> str:
