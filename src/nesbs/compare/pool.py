@@ -8,6 +8,7 @@ share another; both resume.
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -109,3 +110,7 @@ class _Part(Progress):
     def advance(self, done: int, note: str = "") -> None:
         """So many epochs of the group are finished."""
         self._whole.advance(self._before + done, self._note)
+
+    def figure(self, folder: Path, name: str, value: float, step: int) -> None:
+        """Hand on a figure of one network."""
+        self._whole.figure(folder, name, value, step)

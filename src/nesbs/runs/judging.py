@@ -68,6 +68,10 @@ class _Group(Stage):
         """Report that so many epochs of the group are finished."""
         self._whole.advance(self._before + done, self._text)
 
+    def figure(self, name: str, value: float, step: int) -> None:
+        """Hand on a figure of one network."""
+        self._whole.figure(name, value, step)
+
     def note(self, **values: Any) -> None:
         """Leave facts about single networks out."""
 

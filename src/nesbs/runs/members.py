@@ -52,6 +52,7 @@ def trained_members(
         def on_epoch(index: int, epoch: Epoch) -> None:
             epochs[index] = epoch.number
             work.write()
+            work.figure(f"loss of {called[index]}", epoch.loss, epoch.number)
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}, loss {epoch.loss:.3f}")
 
         def steps(index: int) -> Training:

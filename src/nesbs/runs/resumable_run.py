@@ -216,6 +216,7 @@ class Run:
                 entropies.append(entropy)
                 if step % settings.steps == 0:
                     evidences.append(evidence)
+                stage.figure("entropy", entropy, step)
                 stage.advance(step, f"entropy {entropy:.2f} nats")
 
             posterior = fit_posterior(
@@ -370,6 +371,9 @@ class Run:
                 if names
             }
             measured = folders.with_others(path, before, before.replace(**entries)).write(path)
+            for name, entry in entries.items():
+                for figure, value in entry.plain():
+                    stage.figure(f"{figure} of {name}", value, 0)
             keep_temperature(self.folder / MEMBERS, measured)
             return measured
 

@@ -32,6 +32,9 @@ class Progress:
     def note(self, text: str) -> None:
         """Something that the user should know has happened."""
 
+    def figure(self, folder: Path, name: str, value: float, step: int) -> None:
+        """A figure of the run in a folder, such as a loss after so many epochs, for those who follow it."""
+
 
 class Stage:
     """Keeps a stage's seconds and peak memory in the record while it runs, and reports progress."""
@@ -76,7 +79,12 @@ class Stage:
     def epoch(self, epoch: Epoch) -> None:
         """Report that an epoch is finished and its checkpoint written."""
         self.write()
+        self.figure("loss", epoch.loss, epoch.number)
         self.advance(epoch.number, f"loss {epoch.loss:.3f}")
+
+    def figure(self, name: str, value: float, step: int) -> None:
+        """Report a figure of the stage, after so many steps."""
+        self._progress.figure(self._folder, f"{self._name}/{name}", value, step)
 
     def note(self, **values: Any) -> None:
         """Put facts about the stage, fields of `StageRecord`, into the record before its own file says it is done."""
