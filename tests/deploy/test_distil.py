@@ -207,6 +207,10 @@ def test_unlabelled_images_come_behind_as_the_networks_see_them(mini, photos):
     assert torch.equal(split.bytes(slice(0, len(mini.train))), mini.train.images)
     assert split.labels[-6:].tolist() == [mini.train.labels[-1], -1, -1, -1, -1, -1]
     assert np.array_equal(split.images[-1].numpy(), view.read(str(photos / "4.png")))
+    weighted = replace(mini.train, sample_weights=torch.arange(len(mini.train)).double())
+    assert with_unlabelled(weighted, photos, view, DataSettings())[0].sample_weights[-6:].tolist() == [
+        *(len(mini.train) - 1, *[(len(mini.train) - 1) / 2] * 5)
+    ]
     with pytest.raises(NesbsError, match="more than data.broken_limit=0"):
         with_unlabelled(mini.train, photos, view, DataSettings(broken_limit=0))
     with pytest.raises(NesbsError, match="take more than data.memory_limit"):

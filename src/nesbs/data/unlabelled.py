@@ -53,7 +53,10 @@ def with_unlabelled(
 
 def _joined(split: Split, stored: torch.Tensor | FileImages, index: torch.Tensor | None, count: int) -> Split:
     labels = torch.cat([split.labels, split.labels.new_full((count,), NO_LABEL)])
-    return Split(stored, labels, split.class_names, split.mean, split.std, index)
+    weights = split.sample_weights
+    if weights is not None:  # one without a label comes as often as the others do in the mean
+        weights = torch.cat([weights, weights.mean().expand(count)])
+    return replace(split, stored=stored, labels=labels, index=index, sample_weights=weights)
 
 
 def _read(files: list[str], view: View | ArrayView, broken: Broken) -> tuple[np.ndarray, list[str]]:
