@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
-from toys import StopError, Stopping, call, tiny
+from toys import StopError, Stopping, call, tiny, train_member
 
 import nesbs
 from nesbs.data.conversion import ArrayView
@@ -18,9 +18,10 @@ from nesbs.data.settings import DataSettings
 from nesbs.data.streaming import FileImages
 from nesbs.data.unlabelled import with_unlabelled
 from nesbs.deploy.distil import DistilSettings, choose_student, distillation
-from nesbs.ensemble import Ensemble
+from nesbs.ensemble import Ensemble, MemberSettings
 from nesbs.errors import NesbsError
 from nesbs.evaluation.kept_gain import kept_gain
+from nesbs.files import read_about
 from nesbs.runs import Run
 from nesbs.spaces import toy_edges
 from nesbs.training import Batch
@@ -128,15 +129,21 @@ def test_a_stopped_student_goes_on_to_the_same_bytes(taught, distilled, tmp_path
     assert weights(tmp_path / "student") == weights(distilled[0])
 
 
-def test_with_labels_alone_it_is_the_label_trained_network(taught, tmp_path):
-    record = nesbs.distil(taught.folder, into="smallest", out=tmp_path / "student", changes=["seed=4"], label_weight=1)
-    own, twin = (
-        nesbs.files.read_tensors(tmp_path / "student" / folder / "0.safetensors")[0]
-        for folder in ("members", "labels/members")
+def test_with_labels_alone_it_is_the_training_of_a_member(noise):
+    settings = MemberSettings(epochs=2, cells=1, channels=2, batch_size=16)
+    criterion = distillation(Ensemble([Fixed([[0.0, 0.0, 0.0]] * 16)]), DistilSettings(label_weight=1))
+    (own, losses), (plain, expected) = (
+        train_member(toy_edges(), FIRST, noise.train, settings, criterion=each) for each in (criterion, None)
     )
-    for name, tensor in own.items():
-        torch.testing.assert_close(tensor, twin[name], rtol=1e-3, atol=1e-4)
-    assert record.student.nll == pytest.approx(record.labels.nll, abs=1e-3)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    for one, other in zip(own.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_the_label_trained_network_has_the_students_random_streams(distilled):
+    about = [read_about(distilled[0] / folder / "0.safetensors") for folder in ("members", "labels/members")]
+    assert [each["of"] for each in about] == ["member 0 of seed 0"] * 2
+    assert about[0]["losses"] != about[1]["losses"]
 
 
 def test_best_is_decided_on_held_out_images(taught, monkeypatch):
