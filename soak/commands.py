@@ -52,6 +52,9 @@ COMMANDS = {
         )
     ),
     "evaluate": Command(("evaluate", OUT, "--corruptions", "contrast,fog", "--unseen", "fashion-mini"), "train"),
+    "distil": Command(
+        ("distil", OUT, "--into", "smallest", "--out", f"{OUT}/student", *settings("members.epochs=3")), "train"
+    ),
     "attack": Command(("attack", OUT, "--images", "12", *settings(*ATTACKS)), "train"),
     "quality": Command(("quality", OUT, "--architectures", "4", "--candidates", "6", "--epochs", "2"), "search"),
     "compare": Command(

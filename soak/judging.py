@@ -20,7 +20,7 @@ LINES = 2  # that a message may have
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")  # what may steer a terminal
 COSTS = "costs.json"  # the seconds of each network of a pool, under its name
 DRAWN = {".html", ".svg", ".png", ".pdf", ".md", ".tex", ".csv"}  # from records, seconds included
-CHANGING = re.compile(r"seconds|hours|peak_memory|^(started|nesbs|commit|clean)$")  # of records: the machine's mood
+CHANGING = re.compile(r"seconds|hours|peak_memory|^(started|nesbs|commit|clean|source)$")  # the machine's mood, paths
 FINISHED = re.compile(
     r"(selection|posterior)\.json$|(?<!checkpoint)\.safetensors$|recipe\.yaml$"
 )  # never written again

@@ -17,6 +17,7 @@ from nesbs.records import (
     ComparisonRecord,
     ComparisonRecords,
     CurvesRecord,
+    DistilledRecord,
     LatencyRecord,
     MetricsRecord,
     PosteriorRecord,
@@ -42,6 +43,7 @@ CLASSES = {
     "attacks": AttacksRecord,
     "predictions": PredictionsRecord,
     "latency": LatencyRecord,
+    "distilled": DistilledRecord,
 }
 
 
@@ -58,6 +60,7 @@ class RunFiles:
     attacks: Mapping[str, Any] | None = None
     predictions: Mapping[str, Any] | None = None
     latency: Mapping[str, Any] | None = None
+    distilled: Mapping[str, Any] | None = None
 
     def read(self) -> RunRecords:
         """The records, as they are read from these files."""

@@ -14,6 +14,7 @@ from test_imports import ORDER
 import nesbs
 from nesbs.cli.entry_point import COMMANDS
 from nesbs.data import DataSettings
+from nesbs.deploy.distil import DistilSettings
 from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
 from nesbs.posterior import PosteriorSettings
 from nesbs.supernet import SupernetSettings
@@ -30,11 +31,12 @@ LISTS_SETTINGS = {
     "fit_posterior": [PosteriorSettings],
     "search": [SearchSettings, EnsembleSettings],
     "train_ensemble": [MemberSettings],
+    "distil": [DistilSettings],
 }
 # One thing, whose module has the same name in every room: how it is made, what is recorded of it, how it is shown.
 SAME_THING = {
     *("run", "recipe", "members", "selection", "scores", "metrics", "quality", "attacks", "comparison", "curves"),
-    *("provenance", "predictions", "folder", "classifier", "latency", "held_out_answers"),
+    *("provenance", "predictions", "folder", "classifier", "latency", "held_out_answers", "distilled"),
     "settings",  # the recipe's section of each room
     "darts",  # the method and its search space have one name in every paper
 }

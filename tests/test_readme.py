@@ -25,7 +25,7 @@ def test_links_lead_somewhere(page):
 
 def test_the_readmes_commands_run(tmp_path, monkeypatch):
     """All of them, in the README's order: a command finds what the one before it left."""
-    places = ("RUN", "COMPARED", "CURVES", "SHOWN", "runs/mine", "model.onnx")
+    places = ("RUN", "COMPARED", "CURVES", "SHOWN", "ONE", "runs/mine", "model.onnx")
     names = {name: str(tmp_path / name) for name in places}
     names |= {"RECIPE": "toy", "a.b=c": "seed=0", "FOLDER": str(folder_of_images(tmp_path / "images"))}
     at_toy_size(monkeypatch)

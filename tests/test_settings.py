@@ -11,6 +11,7 @@ from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.pgd import Pgd
 from nesbs.data import DataSettings
+from nesbs.deploy.distil import DistilSettings
 from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import PosteriorSettings
@@ -40,6 +41,7 @@ SECTIONS = {
     "autoattack": AutoAttack,
     "autoattack8": AttackSettings().autoattack8,
     "quality": QualitySettings,
+    "distil": DistilSettings,
 }
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 COUNTS = {"minItems": "at least", "maxItems": "at most"}

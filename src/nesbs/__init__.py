@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from nesbs.attacks import AutoAttack, CarliniWagner, Defence, Fgsm, Pgd, attack_then_defend
 from nesbs.data import Dataset, Split, from_arrays, load_dataset
-from nesbs.deploy import Classifier, Explanation, load
+from nesbs.deploy import Classifier, Explanation, distil, load
 from nesbs.ensemble import Ensemble, Selection, search, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import Scores, evaluate
@@ -52,6 +52,7 @@ __all__ = [
     "__version__",
     "attack_then_defend",
     "darts",
+    "distil",
     "evaluate",
     "fit_posterior",
     "from_arrays",

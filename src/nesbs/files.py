@@ -243,6 +243,15 @@ def read_tensors(
     return {name: tensor.to(device) for name, tensor in tensors.items()}, about
 
 
+def read_about(path: Path) -> dict[str, str]:
+    """The text stored with the tensors of a file, from its header alone, unchecked; empty where it cannot be read."""
+    try:
+        with safe_open(path, framework="pt") as opened:
+            return dict(json.loads((opened.metadata() or {})[ABOUT]))
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {}
+
+
 def about_json(about: Mapping[str, str], name: str, path: Path) -> Any:
     """Plain data from the text stored with tensors; a `NesbsError` where it is missing or broken."""
     try:

@@ -119,8 +119,20 @@ def ece(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> Tensor:
     >>> ece(torch.tensor([[0.8, 0.2], [0.8, 0.2]]).log(), torch.tensor([0, 1]))
     tensor(0.3000, dtype=torch.float64)
     """
+    gaps = calibration_gaps(log_probs, labels, bins)
+    return gaps.sum(-2).abs().sum(-1) / gaps.shape[-2]
+
+
+def calibration_gaps(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> Tensor:
+    """Return what every image adds to the sums of which the ECE takes the size, (…, images, bins).
+
+    In the bin of its confidence that is 1 or 0, as it is right or wrong, less the confidence.
+
+    >>> calibration_gaps(torch.tensor([[0.75, 0.25]] * 2).log(), torch.tensor([0, 1]), 2)[:, 1]
+    tensor([ 0.2500, -0.7500], dtype=torch.float64)
+    """
     _, gap, held = _binned(log_probs, labels, bins)
-    return (held * gap[..., None]).sum(-2).abs().sum(-1) / gap.shape[-1]
+    return held * gap[..., None]
 
 
 def reliability(log_probs: Tensor, labels: Tensor, bins: int = BINS) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from nesbs.evaluation import over_images, paired, summarise
 from nesbs.records import ComparisonRecord
 from nesbs.report import comparison_as_markdown, draw_comparison
 from nesbs.rivals import SearchRequest, gdas
+from nesbs.runs import Progress
 from nesbs.runs.resumable_run import Run
 from nesbs.spaces import zoo
 from nesbs.supernet import Estimator
@@ -38,6 +40,19 @@ ENSEMBLES = ["nesbs", "nesbs-mc", "urs", "nes-rs", "nes-re", "deep", "mc-droppat
 
 def table_of(value):
     return comparison_as_markdown(ComparisonRecord.from_json(value))
+
+
+class Figures(Progress):
+    """Keeps the figures of each run: (name, value, step)."""
+
+    def __init__(self):
+        self.of = defaultdict(list)
+
+    def figure(self, folder, name, value, step):
+        self.of[folder].append((name, value, step))
+
+
+FIGURES = Figures()  # of the comparison below
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +67,7 @@ def whole(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nesbs.runs.members.member_training", counted)
-        value = compare(recipe(), folder, ENSEMBLES, seeds=3).to_json()
+        value = compare(recipe(), folder, ENSEMBLES, seeds=3, progress=FIGURES).to_json()
     written = files.read_json(folder / "comparison.json")  # here: tests below add methods to the folder
     assert {key: written[key] for key in written if key not in ("nesbs", "commit", "clean")} == value
     assert written["nesbs"] == nesbs.__version__
@@ -412,3 +427,13 @@ def test_a_folder_of_another_comparison_is_refused(whole, tmp_path, capsys):
     assert "seed-0 holds a run, not a comparison" in capsys.readouterr().err
     (tmp_path / "notes.md").write_text("not a comparison's\n")
     assert call("compare", "toy", "--methods", "urs", "--out", tmp_path, *SET) == 2
+
+
+def test_who_follows_a_comparison_is_told_losses_and_test_figures_of_every_seed(whole):
+    folder, value, trained = whole
+    for place, seed in enumerate((0, 1, 2)):
+        figures = FIGURES.of[folder / f"seed-{seed}"]
+        scores = value["methods"]["urs"]["seeds"][place]["scores"]
+        assert ("test/nll of urs", scores["nll"], 0) in figures
+        epochs = sum(epochs for of, epochs, *_ in trained if of == seed)
+        assert sum("loss of" in name for name, *_ in figures) == epochs

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Computing, RecipeName, numbers
+from nesbs.cli.options import Changes, Computing, RecipeName, Training, numbers
 from nesbs.cli.options import budget as parsed_budget
 from nesbs.compare.budgets import budgeted, timed
 from nesbs.compare.curves import CurveGrid
@@ -41,7 +41,7 @@ def compare(
     one_supernet: Annotated[bool, typer.Option("--one-supernet", hidden=True)] = False,
     out: Folder = None,
     changes: Changes = None,
-    common: Computing,
+    common: Training,
 ) -> None:
     """NESBS and its rivals, over seeds: one table.
 

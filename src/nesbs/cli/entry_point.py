@@ -6,6 +6,7 @@ from collections.abc import Callable
 import typer
 
 from nesbs.cli.compare import compare, curves
+from nesbs.cli.distil import distil
 from nesbs.cli.export import export, latency
 from nesbs.cli.listing import datasets, recipes, zoo
 from nesbs.cli.measure import attack, quality, report
@@ -14,12 +15,13 @@ from nesbs.cli.predict import predict
 from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
+from nesbs.cli.status import status
 from nesbs.errors import NesbsError, out_of_memory, printable
 from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, run, search, train, evaluate, quality, attack, compare, curves, reproduce, report),
-    *(predict, export, latency, recipes, datasets, zoo),
+    *(predict, export, latency, distil, status, recipes, datasets, zoo),
 )
 
 app = typer.Typer(

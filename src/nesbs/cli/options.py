@@ -12,6 +12,7 @@ import torch
 import typer
 
 from nesbs.cli.progress import progress_shown
+from nesbs.cli.tracking import check_track, tracked
 from nesbs.errors import NesbsError, printable, shown
 from nesbs.records.recipe import Recipe
 from nesbs.records.whole_folder import check_begun
@@ -96,6 +97,23 @@ class Computing(OnDevice):
     def recipe(self, name: str, changes: Sequence[str] | None) -> Recipe:
         """The recipe with the changes of --set, under the seed of --seed."""
         return load_recipe(name, changes or (), seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Training(Computing):
+    """The options of every command that trains what it was asked for."""
+
+    track: Annotated[
+        str | None,
+        typer.Option("--track", metavar="tensorboard", help="Write losses and measures into RUN/tensorboard."),
+    ] = None
+
+    @contextmanager
+    def writing(self, folder: Path, *, new: bool = False) -> Iterator[Progress]:
+        """The same, with what --track asks for."""
+        check_track(self.track)
+        with super().writing(folder, new=new) as shown, tracked(shown, self.track) as progress:
+            yield progress
 
 
 def with_common_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Computing, Out, RecipeName, RunFolder
+from nesbs.cli.options import Changes, Computing, Out, RecipeName, RunFolder, Training
 from nesbs.errors import NesbsError
 from nesbs.report import scores_as_text, write_report
 from nesbs.runs.members import sizes_in_words
@@ -14,7 +14,7 @@ from nesbs.runs.without_search import refuse_without_effect, training_without_se
 from nesbs.settings import MAX_MEMBERS
 
 
-def demo(*, out: Out = Path("nesbs-demo"), common: Computing) -> None:
+def demo(*, out: Out = Path("nesbs-demo"), common: Training) -> None:
     """Everything, in minutes on a CPU; ends with a report.
 
     The data are inside the package. The same command on the same folder resumes.
@@ -22,7 +22,7 @@ def demo(*, out: Out = Path("nesbs-demo"), common: Computing) -> None:
     run(recipe="demo", out=out, common=common)
 
 
-def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Computing) -> None:
+def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Training) -> None:
     """Search, train, evaluate, report.
 
     The same command on the same folder resumes. What is the paper's method and what is ours: docs/how-it-works.md.
@@ -30,6 +30,7 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Comput
     chosen, device = common.recipe(recipe, changes), common.chosen_device()
     with common.writing(out, new=True) as progress:
         work = Run.create(out, chosen, device=device, progress=progress)
+        work.plan()
         duplicates = work.selection().duplicates
         scores = work.scores()
     path = write_report(out)
@@ -39,11 +40,12 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Comput
     common.print(f"report: {path}")
 
 
-def search(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Computing) -> None:
+def search(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Training) -> None:
     """The search alone: supernet, posterior, selection."""
     chosen, device = common.recipe(recipe, changes), common.chosen_device()
     with common.writing(out, new=True) as progress:
         work = Run.create(out, chosen, device=device, progress=progress)
+        work.plan("supernet", "posterior", "selection")
         selection = work.selection()
         if selection.loss is not None:  # what the choice came from is made again where it was lost
             work.supernet()
@@ -73,7 +75,7 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="RUN", help="The new run folder.")] = None,
     changes: Changes = None,
-    common: Computing,
+    common: Training,
 ) -> None:
     """Train members from scratch.
 
@@ -111,6 +113,7 @@ def train(
             work.require("selection.json", f"nesbs search RECIPE --out {folder}")
         else:
             work = Run.create(folder, chosen, device=device, progress=progress)
+        work.plan("members", "uniform")
         work.ensemble()
         if work.recipe.evaluation.uniform:
             work.uniform()

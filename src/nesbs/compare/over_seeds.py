@@ -54,14 +54,17 @@ def compare(
 ) -> ComparisonRecord:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
     chosen = methods_of(methods, measure=recipe.rivals.measure)
-    recipe = begin(recipe, folder, chosen, seeds)
+    recipe, progress = begin(recipe, folder, chosen, seeds), progress or Progress()
     outcomes: dict[str, list[OutcomeRecord]] = {method.name: [] for method in chosen}
     numbers = [recipe.seed + offset for offset in range(seeds)]
-    for seed in numbers:
+    for place, seed in enumerate(numbers, start=1):
+        progress.plan((), seeds_left=seeds - place)
         own = recipe.model_copy(update={"seed": seed})
         harness = Harness(Run.create(folder / f"seed-{seed}", own, device=device, progress=progress))
         for method in chosen:
-            outcomes[method.name].append(method.outcome(harness).replace(seed=seed))
+            outcomes[method.name].append(outcome := method.outcome(harness).replace(seed=seed))
+            for measure, value in outcome.scores.plain() if outcome.scores else ():
+                progress.figure(harness.run.folder, f"test/{measure} of {method.name}", value, 0)
     runs = [folder / f"seed-{seed}" for seed in numbers]
     record = ComparisonRecord(
         data=recipe.data.name,

@@ -8,6 +8,7 @@ share another; both resume.
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from nesbs import files
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble, by_content, groups
+from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, Stage
@@ -95,16 +97,8 @@ class Pool:
             files.write_json(self.folder / COSTS, costs | {stem: round(share, 3) for stem in new})
 
         images = self.run.data.train if self.settings.images == "all" else self.run.data.search_train
-        return trained_members(
-            self.run.space,
-            architectures,
-            images,
-            self.settings,
-            seed=self.run.recipe.seed,
-            folder=self.folder,
-            stage=stage,
-            stems=stems,
-        )
+        shared = MemberTraining(self.run.space, images, self.settings, self.run.recipe.seed)
+        return trained_members(architectures, shared, folder=self.folder, stage=stage, stems=stems)
 
 
 class _Part(Progress):
@@ -116,3 +110,7 @@ class _Part(Progress):
     def advance(self, done: int, note: str = "") -> None:
         """So many epochs of the group are finished."""
         self._whole.advance(self._before + done, self._note)
+
+    def figure(self, folder: Path, name: str, value: float, step: int) -> None:
+        """Hand on a figure of one network."""
+        self._whole.figure(folder, name, value, step)

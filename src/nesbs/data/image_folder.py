@@ -163,9 +163,9 @@ def _folders(path: Path) -> tuple[Path, Path | None]:
 def _listed(root: Path, least: int) -> ImageFiles:
     """Every image file below `root`, in the order of class and file names."""
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
-    by_class = {folder.name: files for folder in folders if (files := _files(folder))}
+    by_class = {folder.name: files for folder in folders if (files := image_files(folder))}
     if len(by_class) < least:
-        loose = len(_files(root))
+        loose = len(image_files(root))
         present = f"{loose} images and no sub-folder" if loose else "no image"
         present = f"images in {next(iter(by_class))} alone" if by_class else present
         raise NesbsError(f"{root}: needs a sub-folder of images for each class ({least} or more), found {present}")
@@ -176,7 +176,8 @@ def _listed(root: Path, least: int) -> ImageFiles:
     return ImageFiles(root, tuple(by_class), [file for files in by_class.values() for file in files], labels)
 
 
-def _files(folder: Path) -> list[str]:
+def image_files(folder: Path) -> list[str]:
+    """Return the image files in a folder and below, in the order of their names; raises where it cannot be listed."""
     return sorted(walk_images(folder, _refuse), key=lambda file: file.split(os.sep))
 
 

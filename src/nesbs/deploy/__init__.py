@@ -2,6 +2,7 @@
 
 from nesbs.deploy.caution import Caution, caution_for
 from nesbs.deploy.classifier import Classifier, Explanation
+from nesbs.deploy.distil import distil
 from nesbs.deploy.exporting import export_classifier, kept_images
 from nesbs.deploy.latency import measure_latency
 from nesbs.deploy.load import load

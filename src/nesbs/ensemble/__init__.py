@@ -3,6 +3,7 @@
 from nesbs.ensemble.choosing import choose, decide, forward_select, search
 from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
 from nesbs.ensemble.members import (
+    Criterion,
     Ensemble,
     build_member,
     by_content,

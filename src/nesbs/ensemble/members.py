@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,7 @@ from nesbs.training import Batch, CapturedStep, Epoch, Objective, Step, Training
 DEFAULT = MemberSettings()
 COMBINE = EnsembleSettings().combine
 BATCH_SIZE = 500  # images that are predicted at once
+Criterion = Callable[[Batch], Callable[[Tensor], Tensor]]  # of a batch, the loss of logits (batch, classes): a scalar
 
 
 class Ensemble(nn.Module):
@@ -113,22 +115,24 @@ def member_training(
     *,
     seed: int,
     name: str | int,
+    criterion: Criterion | None = None,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
     """Prepare the training of one member, to be run beside others (`side_by_side`).
 
     `name` tells members of one run apart: the same architecture under two names gets different weights, order of
-    images and augmentation.
+    images and augmentation. `criterion` takes the place of the cross-entropy to the labels.
     """
+
+    def to_labels(batch: Batch) -> Callable[[Tensor], Tensor]:
+        return partial(F.cross_entropy, target=batch.labels, label_smoothing=settings.label_smoothing)
 
     def loss(batch: Batch) -> Tensor:
         logits, auxiliary = member.outputs(batch.images, drop=batch.noise)
-        smoothing = settings.label_smoothing
-        value = F.cross_entropy(logits, batch.labels, label_smoothing=smoothing)
-        if auxiliary is None:
-            return value
-        return value + settings.auxiliary * F.cross_entropy(auxiliary, batch.labels, label_smoothing=smoothing)
+        loss_of = (criterion or to_labels)(batch)
+        value = loss_of(logits)
+        return value if auxiliary is None else value + settings.auxiliary * loss_of(auxiliary)
 
     def drop(epoch: int, images: int, random: torch.Generator) -> Tensor:
         share = settings.dropped(epoch)

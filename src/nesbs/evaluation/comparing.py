@@ -74,13 +74,27 @@ def over_images(
     [Difference(mean=0.5, low=0.4, high=0.6)]
     """
     table = np.asarray(values, dtype=np.float64)
+    under_resamples = resampled(table, resamples, seed)
+    return between(table.mean(0), under_resamples, level)
+
+
+def resampled(table: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """Return the means of each column of (images, columns) under resamples of the images, (resamples, columns).
+
+    The same seed draws the same images, also for another table.
+    """
     if table.ndim != 2 or not table.size:
         raise NesbsError(f"a bootstrap needs a row for every image, found shape {table.shape}")
     random, images = np.random.default_rng(seed), len(table)
     drawn = (np.bincount(random.integers(images, size=images), minlength=images) for _ in range(resamples))
-    means = np.stack([times @ table for times in drawn]) / images
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return [Difference(*map(float, column)) for column in zip(table.mean(0), low, high, strict=True)]
+    means: np.ndarray = np.stack([times @ table for times in drawn]) / images
+    return means
+
+
+def between(values: ArrayLike, under_resamples: np.ndarray, level: float = LEVEL) -> list[Difference]:
+    """Return values (columns,) with the percentile interval of theirs under resamples, (resamples, columns)."""
+    low, high = np.quantile(under_resamples, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return [Difference(*map(float, column)) for column in zip(np.asarray(values), low, high, strict=True)]
 
 
 def paired(values: Sequence[float], reference: Sequence[float], *, level: float = LEVEL) -> Difference:

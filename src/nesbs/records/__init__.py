@@ -11,6 +11,7 @@
     quality.json                           QualityRecord       quality.py
     attacks.json                           AttacksRecord       attacks.py
     latency.json                           LatencyRecord       latency.py
+    distilled.json                         DistilledRecord     distilled.py
     comparison.json                        ComparisonRecord    comparison.py
     curves.json                            CurvesRecord        curves.py
     sklearn.json                           SklearnRecord       sklearn_parameters.py
@@ -28,6 +29,7 @@ from nesbs.records.base import Record
 from nesbs.records.classifier import ClassifierRecord
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
+from nesbs.records.distilled import DistilledRecord
 from nesbs.records.experiment import ExperimentRecord
 from nesbs.records.held_out_answers import HeldOutAnswers
 from nesbs.records.latency import LatencyRecord

@@ -14,6 +14,11 @@ class NetworkMetrics(Record):
     ece: Number | None = None
     top5_error: Number | None = None
 
+    def plain(self) -> list[tuple[str, float]]:
+        """The measures of a network that are known, by name."""
+        known = ((name, getattr(self, name)) for name in NetworkMetrics.model_fields)
+        return [(name, value) for name, value in known if value is not None]
+
 
 class Calibrated(Record):
     """One network before and after temperature scaling; two temperatures where two halves were used."""

@@ -9,6 +9,7 @@ from nesbs.errors import NesbsError
 from nesbs.records.attacks import AttacksRecord
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.curves import CurvesRecord
+from nesbs.records.distilled import DistilledRecord
 from nesbs.records.latency import LatencyRecord
 from nesbs.records.metrics import MetricsRecord
 from nesbs.records.predictions import PredictionsRecord
@@ -31,6 +32,7 @@ class RunRecords:
     attacks: AttacksRecord | None = None
     predictions: PredictionsRecord | None = None
     latency: LatencyRecord | None = None
+    distilled: DistilledRecord | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -45,6 +47,7 @@ class RunRecords:
             attacks=AttacksRecord.find(folder),
             predictions=PredictionsRecord.find(folder),
             latency=LatencyRecord.find(folder),
+            distilled=DistilledRecord.find(folder),
         )
         if records == cls():
             check_begun(folder)

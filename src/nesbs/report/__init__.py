@@ -9,6 +9,7 @@ from nesbs.report.cell_export import cells_as_text, draw_cells
 from nesbs.report.comparison import comparison_as_markdown, draw_comparison, write_comparison
 from nesbs.report.comparison_page import render_comparison_page, write_comparison_page
 from nesbs.report.curves import curves_as_markdown, draw_curves, write_curves
+from nesbs.report.distilled import distilled_as_text
 from nesbs.report.latency import latency_as_text
 from nesbs.report.pages import write_reports
 from nesbs.report.quality import quality_as_text

@@ -9,6 +9,7 @@ from nesbs.report import (
     attacks,
     cells,
     classes,
+    distilled,
     latency,
     missing,
     posterior_tables,
@@ -41,6 +42,6 @@ def render(run: RunRecords) -> str:
         "metrics": metrics,
         "ensemble": metrics.ensemble or EnsembleMetrics(),
     }
-    modules = (attacks, cells, classes, further, latency, missing, posterior_tables, quality, scores, selection)
-    named = {module.__name__.rpartition(".")[2]: module for module in (*modules, training)}
+    modules = (attacks, cells, classes, distilled, further, latency, missing, posterior_tables, quality, scores)
+    named = {module.__name__.rpartition(".")[2]: module for module in (*modules, selection, training)}
     return rendered("run_page.html", {**records, **named})

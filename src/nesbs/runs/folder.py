@@ -13,7 +13,16 @@ from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.records import LockRecord, MetricsRecord, Recipe, Record, RunRecord, SelectionRecord, is_comparison
+from nesbs.records import (
+    DistilledRecord,
+    LockRecord,
+    MetricsRecord,
+    Recipe,
+    Record,
+    RunRecord,
+    SelectionRecord,
+    is_comparison,
+)
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import RECIPE, flatten, parse_yaml
 from nesbs.records.run import DataRecord
@@ -21,8 +30,14 @@ from nesbs.spaces import Space
 
 # Settings that do not affect results: they may change when a run is resumed.
 WITHOUT_EFFECT = {"data.workers", "members.together", "members.workers", "evaluation.shown", "evaluation.map"}
+TRACKED = "tensorboard"  # the folder of figures to follow, which are no results
 CHECKPOINT = "checkpoint.safetensors"  # ends the name of a training's state
-BEFORE_ANY_STAGE = {RECIPE, RunRecord.FILE, "report.html"}  # files that are there before a stage is finished
+BEFORE_ANY_STAGE = {
+    RECIPE,
+    RunRecord.FILE,
+    DistilledRecord.FILE,
+    "report.html",
+}  # files that are there before a stage is finished
 
 
 def begun(folder: Path) -> bool:
@@ -73,7 +88,11 @@ def _gives_way(folder: Path) -> bool:
     """Whether a run or a comparison began in the folder, and no stage has left its result there."""
     sections = parse_yaml(files.read_text(folder / RECIPE), RECIPE)
     return set(Recipe.model_fields) <= set(sections) and all(  # a recipe that somebody wrote by hand has only some
-        path.name in BEFORE_ANY_STAGE or path.name.endswith(CHECKPOINT) or _is_given(path) for path in _visible(folder)
+        path.name in BEFORE_ANY_STAGE
+        or path.name.endswith(CHECKPOINT)
+        or path.parent.name == TRACKED
+        or _is_given(path)
+        for path in _visible(folder)
     )
 
 

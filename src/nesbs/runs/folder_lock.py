@@ -143,15 +143,36 @@ def _owner(path: Path) -> LockRecord | None:
         return LockRecord() if os.path.exists(path) else None
 
 
+def find_lock(folder: Path) -> LockRecord | None:
+    """The lock of a folder or of one above it, for looking at; None where there is none."""
+    place = _place(folder)
+    locks = (_owner(each / LockRecord.FILE) for each in (place, *place.parents))
+    return next((lock for lock in locks if lock is not None and lock.process is not None), None)
+
+
+def is_at_work(owner: LockRecord) -> bool | None:
+    """Whether the process that a lock names is at work; None where it is another host's, so that nobody can know."""
+    if owner.host != platform.node():
+        return None
+    return (owner.process or 0) > 0 and files.is_living(owner.process or 0, owner.start or "")
+
+
+def in_words(owner: LockRecord) -> str:
+    """The process that a lock names.
+
+    >>> in_words(LockRecord(process=7, host="here", since="2026-01-02 03:04:05"))
+    'process 7 on here since 2026-01-02 03:04:05'
+    """
+    return f"process {owner.process} on {owner.host} since {owner.since}"
+
+
 def _refuse_living(owner: LockRecord, path: Path) -> None:
     """Raise unless the process that a lock names has ended."""
-    folder, here = path.parent, owner.host == platform.node()
+    folder, at_work = path.parent, is_at_work(owner)
     if owner.process is None:
         raise NesbsError(f"{folder} is in use by a process that {path} does not name: if none writes there, remove it")
     # One with the number of this process, which does not hold it, is an earlier one's.
-    living = owner.process > 0 and owner.process != os.getpid() and files.is_living(owner.process, owner.start or "")
-    if here and not living:
+    if at_work is False or (at_work and owner.process == os.getpid()):
         return
-    who = f"process {owner.process} on {owner.host} since {owner.since}"
-    advice = "wait until it has ended" + ("" if here else f"; if it has ended there, remove {path}")
-    raise NesbsError(f"{folder} is in use by {who}: {advice}")
+    advice = "wait until it has ended" + ("" if at_work else f"; if it has ended there, remove {path}")
+    raise NesbsError(f"{folder} is in use by {in_words(owner)}: {advice}")

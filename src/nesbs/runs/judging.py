@@ -13,6 +13,7 @@ from typing import Any
 from nesbs.data import SearchTrain
 from nesbs.ensemble import MemberSettings, Selection, ShortTraining
 from nesbs.records.run import JudgingRecord
+from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, Space
@@ -51,10 +52,8 @@ class KeptTraining(ShortTraining):
         def stage(_: int) -> Iterator[Stage]:
             yield _Group(self, self._stage, self._trained * epochs, f"candidate {self._trained + 1} of {self._total}")
 
-        settings = self.shortened(epochs)
-        members = trained_members(
-            space, architectures, self.split, settings, seed=seed, folder=self._folder, stage=stage, stems=stems
-        )
+        shared = MemberTraining(space, self.split, self.shortened(epochs), seed)
+        members = trained_members(architectures, shared, folder=self._folder, stage=stage, stems=stems)
         self._trained += len(members)
         return members
 
@@ -68,6 +67,10 @@ class _Group(Stage):
     def advance(self, done: int, note: str = "") -> None:
         """Report that so many epochs of the group are finished."""
         self._whole.advance(self._before + done, self._text)
+
+    def figure(self, name: str, value: float, step: int) -> None:
+        """Hand on a figure of one network."""
+        self._whole.figure(name, value, step)
 
     def note(self, **values: Any) -> None:
         """Leave facts about single networks out."""

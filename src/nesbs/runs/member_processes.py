@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from nesbs.cluster import run_tasks
 from nesbs.data import Split
-from nesbs.ensemble import MemberSettings, build_member, member_training
+from nesbs.ensemble import Criterion, MemberSettings, build_member, member_training
 from nesbs.spaces import Architecture, Space
 from nesbs.training import Epoch, side_by_side
 
@@ -27,6 +27,7 @@ class MemberTraining:
     split: Split
     settings: MemberSettings
     seed: int
+    criterion: Criterion | None = None  # instead of the cross-entropy to the labels
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,14 @@ class MemberEpoch:
         split, settings, seed = shared.split, shared.settings, shared.seed
         member = build_member(shared.space, self.architecture, split, settings, seed=seed, name=self.name)
         steps = member_training(
-            member, split, settings, seed=seed, name=self.name, checkpoint=self.checkpoint, on_epoch=_stop
+            member,
+            split,
+            settings,
+            seed=seed,
+            name=self.name,
+            criterion=shared.criterion,
+            checkpoint=self.checkpoint,
+            on_epoch=_stop,
         )
         try:
             [losses] = side_by_side([steps])

@@ -7,23 +7,19 @@ from functools import partial
 from pathlib import Path
 
 from nesbs import files
-from nesbs.data import Split
-from nesbs.ensemble import MemberSettings, build_member, groups, member_training
+from nesbs.ensemble import build_member, groups, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
 from nesbs.runs.member_processes import MemberEpoch, MemberTraining, train_in_processes
 from nesbs.runs.stage_progress import Stage
-from nesbs.spaces import Architecture, Member, Space, sizes_of
+from nesbs.spaces import Architecture, Member, sizes_of
 from nesbs.training import Epoch, Training, side_by_side
 
 
 def trained_members(
-    space: Space,
     architectures: Sequence[Architecture],
-    split: Split,
-    settings: MemberSettings,
+    shared: MemberTraining,
     *,
-    seed: int,
     folder: Path,
     stage: Callable[[int], AbstractContextManager[Stage]],
     stems: Sequence[str] | None = None,
@@ -35,6 +31,7 @@ def trained_members(
     `stems` name files and random streams instead of places: with those of `by_content` another list of architectures
     finds those it shares with an earlier one.
     """
+    space, split, settings, seed = shared.space, shared.split, shared.settings, shared.seed
     called = list(range(len(architectures))) if stems is None else list(stems)
     paths = [folder / f"{stem}.safetensors" for stem in called]
     # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
@@ -55,19 +52,19 @@ def trained_members(
         def on_epoch(index: int, epoch: Epoch) -> None:
             epochs[index] = epoch.number
             work.write()
+            work.figure(f"loss of {called[index]}", epoch.loss, epoch.number)
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}, loss {epoch.loss:.3f}")
 
         def steps(index: int) -> Training:
-            told, checkpoint = partial(on_epoch, index), _checkpoint(paths[index])
-            return member_training(
-                members[index], split, settings, seed=seed, name=names[index], checkpoint=checkpoint, on_epoch=told
-            )
+            from_checkpoint = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=shared.criterion)
+            told = partial(on_epoch, index)
+            return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
         if settings.workers > 1 and len(missing) > 1 and split.device.type == "cpu":
             work.note(workers=min(settings.workers, len(missing)))
             epochs_of = [MemberEpoch(i, architectures[i], names[i], _checkpoint(paths[i])) for i in missing]
             # Afterwards each checkpoint holds a trained member, and the training below has nothing left to do.
-            train_in_processes(epochs_of, MemberTraining(space, split, settings, seed), on_epoch)
+            train_in_processes(epochs_of, shared, on_epoch)
         for group in groups(missing, settings.together):
             for index, history in zip(group, side_by_side([steps(i) for i in group]), strict=True):
                 losses[index] = history

@@ -24,6 +24,7 @@ from nesbs.posterior import ReferenceRanks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
 from nesbs.runs.choice_quality import choice_by_table, choice_by_training
+from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.resumable_run import Run
 from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_MEMBERS, MAX_VALUES, Settings
@@ -140,12 +141,10 @@ def _diverse_sample(run: Run, estimator: Estimator, settings: QualitySettings) -
 def _trained_predictions(run: Run, architectures: Sequence[Architecture], epochs: int) -> Tensor:
     """Log-probabilities (architectures, images, classes) of each architecture, trained for so many epochs."""
     schedule = {"epochs": epochs, "warm_up": min(run.recipe.members.warm_up, epochs - 1)}
+    settings = run.recipe.members.model_copy(update=schedule)
     members = trained_members(
-        run.space,
         architectures,
-        run.train_images,
-        run.recipe.members.model_copy(update=schedule),
-        seed=run.recipe.seed,
+        MemberTraining(run.space, run.train_images, settings, run.recipe.seed),
         folder=run.folder / f"quality-{epochs}-epochs",
         stage=lambda total: run.stage("quality", total),
         stems=by_content(architectures),

@@ -28,7 +28,15 @@ from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import OnProgress
-from nesbs.records import ClassifierRecord, HeldOutAnswers, MetricsRecord, PredictionsRecord, Recipe, RunRecord
+from nesbs.records import (
+    ClassifierRecord,
+    DistilledRecord,
+    HeldOutAnswers,
+    MetricsRecord,
+    PredictionsRecord,
+    Recipe,
+    RunRecord,
+)
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
@@ -37,7 +45,9 @@ from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
+from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
+from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
@@ -206,6 +216,7 @@ class Run:
                 entropies.append(entropy)
                 if step % settings.steps == 0:
                     evidences.append(evidence)
+                stage.figure("entropy", entropy, step)
                 stage.advance(step, f"entropy {entropy:.2f} nats")
 
             posterior = fit_posterior(
@@ -291,6 +302,8 @@ class Run:
         """
         architectures, folder = self.selection().architectures, self.folder / MEMBERS
         trained = all((folder / f"{index}.safetensors").is_file() for index in range(len(architectures)))
+        if not trained and (self.folder / DistilledRecord.FILE).is_file():
+            raise NesbsError(f"{self.folder} is to learn from another run's answers: `nesbs distil` goes on with it")
         ensemble = self._trained(MEMBERS, architectures)
         if not trained or holds(self.folder):
             with locked(self.folder):
@@ -358,8 +371,16 @@ class Run:
                 if names
             }
             measured = folders.with_others(path, before, before.replace(**entries)).write(path)
+            for name, entry in entries.items():
+                for figure, value in entry.plain():
+                    stage.figure(f"{figure} of {name}", value, 0)
             keep_temperature(self.folder / MEMBERS, measured)
             return measured
+
+    def plan(self, *stages: str) -> None:
+        """Tell the progress which of the recipe's stages will come: these, or all where none is named."""
+        planned = planned_stages(self.recipe, self.folder)
+        self.progress.plan([stage for stage in planned if not stages or stage.name in stages])
 
     def require(self, name: str, command: str) -> None:
         """Raise where an earlier stage's file is missing."""
@@ -376,11 +397,8 @@ class Run:
         """The members in a folder of the run, loaded where they have been trained and trained where not."""
         try:
             members = trained_members(
-                self.space,
                 architectures,
-                self.train_images,
-                self.recipe.members,
-                seed=self.recipe.seed,
+                MemberTraining(self.space, self.train_images, self.recipe.members, self.recipe.seed),
                 folder=self.folder / folder,
                 stage=lambda total: self.stage(folder, total),
             )

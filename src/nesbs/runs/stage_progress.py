@@ -3,17 +3,22 @@
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nesbs.records.run import RunRecord, StageRecord
+from nesbs.runs.plan import PlannedStage
 from nesbs.training import Epoch
 
 
 class Progress:
     """Is told how a run proceeds; this one ignores it. The command line has one that draws bars."""
+
+    def plan(self, stages: Sequence[PlannedStage], seeds_left: int | None = None) -> None:
+        """These stages will come; or a seed of a comparison, after which so many are left."""
 
     def start(self, stage: str, total: int) -> None:
         """A stage of `total` units of work begins."""
@@ -26,6 +31,9 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Something that the user should know has happened."""
+
+    def figure(self, folder: Path, name: str, value: float, step: int) -> None:
+        """A figure of the run in a folder, such as a loss after so many epochs, for those who follow it."""
 
 
 class Stage:
@@ -71,7 +79,12 @@ class Stage:
     def epoch(self, epoch: Epoch) -> None:
         """Report that an epoch is finished and its checkpoint written."""
         self.write()
+        self.figure("loss", epoch.loss, epoch.number)
         self.advance(epoch.number, f"loss {epoch.loss:.3f}")
+
+    def figure(self, name: str, value: float, step: int) -> None:
+        """Report a figure of the stage, after so many steps."""
+        self._progress.figure(self._folder, f"{self._name}/{name}", value, step)
 
     def note(self, **values: Any) -> None:
         """Put facts about the stage, fields of `StageRecord`, into the record before its own file says it is done."""

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from nesbs import files
+from nesbs.errors import NesbsError
 
 
 def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[float], path: Path, *, of: str) -> None:
@@ -24,6 +25,14 @@ def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[floa
         if buffer is not None:
             tensors[f"momentum.{name}"] = buffer
     files.write_tensors(path, tensors, history=json.dumps(history), of=of)
+
+
+def finished_epochs(path: Path) -> int:
+    """How many epochs a saved state has behind it, from the file's header alone; 0 where there is none to read."""
+    try:
+        return len(files.about_json(files.read_about(path), "history", path))
+    except (NesbsError, TypeError):
+        return 0
 
 
 def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path, *, of: str) -> list[float]:

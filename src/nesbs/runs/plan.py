@@ -1,0 +1,49 @@
+"""The stages that a recipe asks for, and how far each is: from the files in the run's folder."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nesbs.records import DistilledRecord, MetricsRecord, Recipe
+from nesbs.runs.folder import CHECKPOINT
+from nesbs.training.checkpoint import finished_epochs
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage, its units of work, whether its result is there, and how far it is in words where it is begun."""
+
+    name: str
+    units: int
+    finished: bool
+    progress: str = ""
+
+
+def planned_stages(recipe: Recipe, folder: Path) -> Iterator[PlannedStage]:
+    """Yield every stage of a run in their order."""
+    if recipe.ensemble.architectures is None:
+        epochs, fits = recipe.supernet.epochs, recipe.posterior.steps * recipe.posterior.starts
+        behind = finished_epochs(folder / f"supernet.{CHECKPOINT}")
+        progress = f"epoch {behind} of {epochs}" if behind else ""
+        yield PlannedStage("supernet", epochs, (folder / "supernet.safetensors").is_file(), progress)
+        yield PlannedStage("posterior", fits, (folder / "posterior.json").is_file())
+        yield PlannedStage("selection", 1, (folder / "selection.json").is_file())
+    yield _networks(folder / "members", "members", recipe)
+    if recipe.evaluation.uniform:
+        yield _networks(folder / "uniform", "uniform", recipe)
+    yield PlannedStage("evaluation", 1, (folder / MetricsRecord.FILE).is_file())
+    if (distilled := DistilledRecord.find(folder)) is not None:
+        if (folder / "labels").is_dir():
+            yield _networks(folder / "labels" / "members", "labels", recipe)
+        yield PlannedStage("distilled", 1, distilled.kept is not None)
+
+
+def _networks(folder: Path, name: str, recipe: Recipe) -> PlannedStage:
+    """How many of an ensemble's networks are trained."""
+    size, epochs = recipe.ensemble.size, recipe.members.epochs
+    missing = [place for place in range(size) if not (folder / f"{place}.safetensors").is_file()]
+    behind = [finished_epochs(folder / f"{place}.{CHECKPOINT}") for place in missing]
+    progress = f"{size - len(missing)} of {size} networks" if len(missing) < size or any(behind) else ""
+    if any(behind):
+        progress += f", epoch {max(behind)} of {epochs}"
+    return PlannedStage(name, size * epochs, not missing, progress)

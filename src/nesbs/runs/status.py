@@ -1,0 +1,71 @@
+"""What of a run is done, what is running and what remains: from its records and the files that are there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nesbs.records import ComparisonRecords, Recipe, RunRecord, RunRecords
+from nesbs.runs.folder_lock import find_lock, in_words, is_at_work
+from nesbs.runs.plan import planned_stages
+
+DONE, RUNNING, STOPPED, TO_DO = "done", "running", "stopped", "to do"
+RAN = "ran"  # a stage that no recipe plans, such as an attack: whether more of it is wanted only its command knows
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """One stage of a run: its name, its state, what it has taken so far, where, and how far it is in words."""
+
+    name: str
+    state: str
+    seconds: float | None = None
+    device: str | None = None
+    progress: str = ""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The stages of a run in their order, and in words whether a process is at work on it."""
+
+    stages: tuple[StageStatus, ...]
+    process: str
+
+
+def run_status(folder: Path) -> RunStatus:
+    """Return how far the run in a folder is; writes nothing, and needs no lock."""
+    records = RunRecords.read(folder)
+    record, lock = records.record or RunRecord(), find_lock(folder)
+    at_work = lock is not None and is_at_work(lock) is not False
+    stages: list[StageStatus] = []
+    for planned in planned_stages(records.recipe or Recipe(), folder):
+        entry = record.stage(planned.name)
+        first_open = all(stage.state == DONE for stage in stages)
+        begun = STOPPED if entry.seconds is not None or planned.progress else TO_DO
+        state = DONE if planned.finished else RUNNING if at_work and first_open else begun
+        progress = "" if planned.finished else planned.progress
+        stages.append(StageStatus(planned.name, state, entry.seconds, entry.device, progress))
+    names = {stage.name for stage in stages}
+    others = ((name, entry) for name, entry in (record.stages or {}).items() if name not in names)
+    stages += [StageStatus(name, RAN, entry.seconds, entry.device) for name, entry in others]
+    return RunStatus(tuple(stages), _process(folder, finished=all(stage.state in (DONE, RAN) for stage in stages)))
+
+
+def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
+    """Return the methods that are measured under each seed of a comparison, and whether a process is at work on it."""
+    records = ComparisonRecords.read(folder)
+    measured = {
+        seed: tuple(sorted(path.stem for path in (folder / seed / "rivals").glob("*.json") if "." not in path.stem))
+        for seed in records.seeds
+    }
+    finished = records.comparison is not None or records.curves is not None
+    return measured, _process(folder, finished=finished)
+
+
+def _process(folder: Path, *, finished: bool) -> str:
+    """Whether a process is at work on a folder, in words."""
+    lock = find_lock(folder)
+    if lock is None:
+        return "finished; no process is at work" if finished else "no process is at work; the same command resumes"
+    who, at_work = in_words(lock), is_at_work(lock)
+    if at_work is None:
+        return f"in use by {who}; from here nobody can know whether it still is"
+    return f"at work: {who}" if at_work else f"stopped: {who} has ended; the same command resumes"
