@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from toys import StopError, Stopping, call, tiny
 
+from nesbs.cli.status import status_as_text
 from nesbs.records import LockRecord
 from nesbs.runs.folder_lock import locked
-from nesbs.runs.status import comparison_status, run_status
+from nesbs.runs.status import RunStatus, StageStatus, comparison_status, run_status
 
 
 def states(folder):
@@ -40,6 +41,15 @@ def test_what_is_done_and_what_remains(stopped, capsys):
     [_, first, *_, last] = capsys.readouterr().out.splitlines()
     assert first.split() == ["supernet", "done", f"{seconds:.1f}", "s", "cpu"]
     assert last == "no process is at work; the same command resumes"
+
+
+def test_a_long_name_keeps_its_column():
+    stages = (
+        StageStatus("supernet", "done", 1.0, "cpu"),
+        StageStatus("pool-12-epochs-search_train", "ran", 2.0, "cpu"),
+    )
+    heading, *rows = status_as_text(RunStatus(stages, "")).splitlines()
+    assert [row.index(word) for row, word in zip(rows, ("done", "ran"), strict=True)] == [heading.index("State")] * 2
 
 
 def test_the_process_at_work_is_named_and_one_that_ended_is_not_taken_for_it(stopped, tmp_path):

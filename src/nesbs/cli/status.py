@@ -38,4 +38,5 @@ def status_as_text(state: RunStatus) -> str:
         (each.name, each.state, formats.duration(each.seconds), each.device or formats.NOTHING, f"  {each.progress}")
         for each in state.stages
     ]
-    return Table(("Stage", "State", "Time", "Device", ""), rows).as_text("<12", "<9", "<14", "<5", "<")
+    longest = max(len(each.name) for each in state.stages)
+    return Table(("Stage", "State", "Time", "Device", ""), rows).as_text(f"<{longest + 2}", "<9", "<14", "<5", "<")
