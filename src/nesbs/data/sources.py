@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -55,13 +56,13 @@ def load_dataset(
     paths = {"name": str(name), "root": None if root is None else str(root)}
     settings = DataSettings.from_arguments({**arguments, **paths})
     train, test, broken, view = _load(settings)
-    if settings.size is not None:
-        square = (settings.size, settings.size)
-        train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if settings.train_limit:
         train = _limit(train, settings.train_limit)
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
+    if settings.size is not None:
+        square = (settings.size, settings.size)
+        train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     short = settings.name if settings.name in DATASETS else Path(settings.name).name
     return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view)
 
@@ -84,8 +85,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
 def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     """A data set that is read into memory as it is."""
     if settings.name == "fashion-mini":
-        train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
-        return replace(train, class_names=FASHION_CLASSES), replace(test, class_names=FASHION_CLASSES)
+        return _fashion_mini()
     if settings.name in CIFAR:
         return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
@@ -94,6 +94,12 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
         return load_npz(path, settings.memory_limit)
     name = settings.name[:200]
     raise NesbsError(f"no data set, folder or .npz file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
+
+
+@cache  # 5 MB that comparisons and experiments would read again for every run
+def _fashion_mini() -> tuple[Split, Split]:
+    train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
+    return replace(train, class_names=FASHION_CLASSES), replace(test, class_names=FASHION_CLASSES)
 
 
 def _root(settings: DataSettings) -> Path:
