@@ -63,11 +63,12 @@ def apply_changes(values: dict[str, Any], changes: Iterable[str], settings: type
     >>> values
     {'data': {'name': 'cifar10', 'size': 24}}
     """
+    settable = keys(settings or Recipe)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise NesbsError(f"--set takes section.name=value, found {shown(change)}")
-        key, settable = key.strip(), keys(settings or Recipe)
+        key = key.strip()
         if key in AS_WRITTEN:
             value = None if text in ("", "null") else text
         else:
