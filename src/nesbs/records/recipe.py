@@ -56,7 +56,8 @@ class Recipe(Settings):
 
     def to_yaml(self) -> str:
         """The recipe with every default written out."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        quick = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the same text in a tenth of the time
+        return yaml.dump(self.model_dump(mode="json"), Dumper=quick, sort_keys=False, allow_unicode=True)
 
     def additions(self) -> tuple[str, ...]:
         """What is ours on top of the paper's method, as short phrases; empty where the recipe is the paper's alone.
