@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, so that nothing waits for a busy core, and small data made on the spot."""
 
+import gc
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
@@ -14,6 +15,12 @@ from nesbs.data import Dataset, load_dataset
 from nesbs.data.split import make_split
 
 torch.set_num_threads(1)  # also for fixtures that outlive a test
+
+
+def pytest_collection_finish():
+    """Take what is loaded by now out of the collector's sight: it would be looked through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
