@@ -33,6 +33,13 @@ def random():
     return torch.Generator().manual_seed(0)
 
 
+@pytest.fixture
+def shapes_alone(monkeypatch):
+    """Networks are built without drawing their weights: half of the time, where sizes are all that is asked for."""
+    for kind in (torch.nn.modules.conv._ConvNd, torch.nn.Linear, torch.nn.BatchNorm2d):
+        monkeypatch.setattr(kind, "reset_parameters", lambda self: None)
+
+
 @pytest.fixture(scope="session")
 def mini() -> Dataset:
     """A few hundred real images."""

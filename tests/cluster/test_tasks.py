@@ -28,7 +28,7 @@ list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=2))
 
 @pytest.fixture
 def _forked(monkeypatch):
-    """Workers in an instant; real ones train members in tests/runs/test_member_processes.py."""
+    """Workers in an instant."""
     monkeypatch.setattr("nesbs.cluster.tasks.subprocess.Popen", ForkedWorker)
 
 
@@ -42,6 +42,13 @@ def test_processes_compute_what_this_one_does_and_share_the_work():
     assert os.getpid() not in {one[2] for one in there}
     assert {one[3] for one in there} == {torch.get_num_threads()}
     assert not any(files.is_living(one[2], "") for one in there)  # they end with the last result
+
+
+def test_a_process_is_an_interpreter_of_its_own():
+    [(number, square, process, threads)] = run_tasks(handing_out([Square(3)]), 100, workers=2)  # one task, one process
+    assert (number, square, threads) == (3, 109, torch.get_num_threads())
+    assert process != os.getpid()
+    assert not files.is_living(process, "")
 
 
 def test_a_task_is_asked_for_after_the_result_before_it_was_handed_back():
