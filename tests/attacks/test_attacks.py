@@ -216,7 +216,7 @@ def test_fgsm_and_pgd_agree_with_foolbox(trained, foolbox):
 
 
 def test_cw_is_as_near_as_foolbox(trained, foolbox):
-    network, (images, labels) = trained[0], (part[:60] for part in trained[1:])
+    network, (images, labels) = trained[0], (part[:30] for part in trained[1:])
     model = foolbox.PyTorchModel(network, bounds=(0, 1), device="cpu")
     settings = {
         "search_steps": 6,
