@@ -19,6 +19,7 @@ from nesbs.cli import app
 from nesbs.deploy import Classifier
 from nesbs.deploy.exporting import describe
 from nesbs.records.classifier import ExportRecord
+from nesbs.report.canvas import as_svg
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import training_recipe
 
@@ -105,6 +106,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch, *, converts: bool = False) -> N
     monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)
+    monkeypatch.setattr("nesbs.report.canvas.saved", lambda figure: (as_svg(figure), b""))  # no pixels
     if not converts:
         monkeypatch.setattr("nesbs.cli.export.export_classifier", _described)
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break
