@@ -42,8 +42,8 @@ def shapes_alone(monkeypatch):
 
 @pytest.fixture(scope="session")
 def mini() -> Dataset:
-    """A few hundred real images."""
-    return load_dataset("fashion-mini", train_limit=300, test_limit=100)
+    """A few hundred real images, at half their size."""
+    return load_dataset("fashion-mini", train_limit=300, test_limit=100, size=16)
 
 
 @pytest.fixture(scope="session")
