@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/demo
+# Python keeps what it compiled: without, every process compiles torch anew, seconds of work each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test coverage lint bench mutants soak docs format clean
 

@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, so that nothing waits for a busy core, and small data made on the spot."""
 
+import gc
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
@@ -16,6 +17,12 @@ from nesbs.data.split import make_split
 torch.set_num_threads(1)  # also for fixtures that outlive a test
 
 
+def pytest_collection_finish():
+    """Take what is loaded by now out of the collector's sight: it would be looked through again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _one_thread():
     torch.set_num_threads(1)
@@ -26,10 +33,17 @@ def random():
     return torch.Generator().manual_seed(0)
 
 
+@pytest.fixture
+def shapes_alone(monkeypatch):
+    """Networks are built without drawing their weights: half of the time, where sizes are all that is asked for."""
+    for kind in (torch.nn.modules.conv._ConvNd, torch.nn.Linear, torch.nn.BatchNorm2d):
+        monkeypatch.setattr(kind, "reset_parameters", lambda self: None)
+
+
 @pytest.fixture(scope="session")
 def mini() -> Dataset:
-    """A few hundred real images."""
-    return load_dataset("fashion-mini", train_limit=300, test_limit=100)
+    """A few hundred real images, at half their size."""
+    return load_dataset("fashion-mini", train_limit=300, test_limit=100, size=16)
 
 
 @pytest.fixture(scope="session")

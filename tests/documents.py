@@ -16,6 +16,10 @@ from toys import TINY, call
 from typer.main import get_command
 
 from nesbs.cli import app
+from nesbs.deploy import Classifier
+from nesbs.deploy.exporting import describe
+from nesbs.records.classifier import ExportRecord
+from nesbs.report.canvas import as_svg
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import training_recipe
 
@@ -23,7 +27,18 @@ ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
 # Added to a command of this name: what makes it short.
 SHORT = {
-    "attack": ["--set", "pgd.steps=2", "--set", "cw.steps=2", "--set", "epsilons=[0.01]", "--set", "closer=10"],
+    "attack": [
+        "--images",
+        "10",
+        "--set",
+        "pgd.steps=2",
+        "--set",
+        "cw.steps=2",
+        "--set",
+        "epsilons=[0.01]",
+        "--set",
+        "closer=10",
+    ],
     "compare": ["--seeds", "1"],
     "curves": ["--seeds", "1"],
     "latency": ["--repeats", "2"],
@@ -72,8 +87,11 @@ def table(text: str, name: str) -> str:
     return found[1].strip()
 
 
-def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every recipe becomes the toy one, every function quick; what a page changes still applies."""
+def at_toy_size(monkeypatch: pytest.MonkeyPatch, *, converts: bool = False) -> None:
+    """Every recipe becomes the toy one, every function quick; what a page changes still applies.
+
+    Unless it `converts`, an export is a file that says what it holds, and no model: ONNX takes longer than the rest.
+    """
 
     def loaded(_: str, changes=(), **top):
         changes = [f"{key}={value}" for key, value in changes.items()] if isinstance(changes, dict) else changes
@@ -89,11 +107,20 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nesbs.runs.recipe.load_recipe", loaded)
     monkeypatch.setattr("nesbs.deploy.scikit_learn.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
-    monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)  # converting takes longer than all the rest
+    monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)
+    monkeypatch.setattr("nesbs.report.canvas.saved", lambda figure: (as_svg(figure), b""))  # no pixels
+    if not converts:
+        monkeypatch.setattr("nesbs.cli.export.export_classifier", _described)
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break
     for name, settings in SIZES.items():
         module, _, function = name.rpartition(".")
         monkeypatch.setattr(name, _quick(getattr(import_module(module), function), settings))
+
+
+def _described(classifier: Classifier, out: Path, **_: object) -> ExportRecord:
+    about = describe(classifier)
+    out.write_text(str(about))
+    return about
 
 
 def _quick(original, settings):

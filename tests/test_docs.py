@@ -41,13 +41,13 @@ TEXTS = {**PAGES, **{name: (ROOT / f"{name}.md").read_text() for name in ("READM
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(page, tmp_path, monkeypatch):
     """A folder to work in, with what the pages speak of, and everything at toy size."""
     monkeypatch.chdir(tmp_path)
     folder_of_images(tmp_path / "FOLDER")
     for name in ("people.npz", "cifar10h.npz"):
         np.savez(tmp_path / name, counts=np.ones((40, 10)))
-    at_toy_size(monkeypatch)
+    at_toy_size(monkeypatch, converts=page == "own-images")  # where the file is used
     known = [(registry, dict(registry)) for registry in (SPACES, METHODS)]
     yield tmp_path
     for registry, before in known:

@@ -13,6 +13,7 @@ from nesbs.training import side_by_side
 TINY = [
     "data.train_limit=60",
     "data.test_limit=40",
+    "data.size=12",
     "space.name=toy-edges",
     "supernet.cells=1",
     "members.cells=1",

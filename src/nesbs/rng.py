@@ -35,7 +35,8 @@ def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") 
 
 @contextmanager
 def seeded(seed: int, *names: str | int) -> Iterator[None]:
-    """Run a block under torch's global stream for one purpose (modules draw their weights from it)."""
+    """Run a block under the CPU's global stream for one purpose (modules draw their weights from it)."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, *names))
+        # torch.manual_seed would keep the stack of this call for every kind of device that is not in use.
+        torch.default_generator.manual_seed(derive(seed, *names))
         yield

@@ -51,8 +51,8 @@ def foolbox():
 
 @pytest.fixture(scope="module")
 def trained():
-    """A small network in float64 that gets most of 200 test images right, the images and their labels."""
-    data = load_dataset("fashion-mini", train_limit=1000, test_limit=200)
+    """A small network in float64 that gets most of 100 test images right, the images and their labels."""
+    data = load_dataset("fashion-mini", train_limit=1000, test_limit=100)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = small_network()
@@ -216,7 +216,7 @@ def test_fgsm_and_pgd_agree_with_foolbox(trained, foolbox):
 
 
 def test_cw_is_as_near_as_foolbox(trained, foolbox):
-    network, (images, labels) = trained[0], (part[:60] for part in trained[1:])
+    network, (images, labels) = trained[0], (part[:30] for part in trained[1:])
     model = foolbox.PyTorchModel(network, bounds=(0, 1), device="cpu")
     settings = {
         "search_steps": 6,
@@ -267,9 +267,9 @@ def test_stronger_attacks_are_stronger(trained):
     for epsilon in (0.01, 0.1):
         noise, fgsm = after(Noise(epsilon=epsilon)), after(Fgsm(epsilon=epsilon))
         few, many = (after(Pgd(steps=steps).at(epsilon)) for steps in (3, 40))
-        # One image of 200 may fall back over the border at the last step.
-        assert many <= few + 0.005
-        assert many <= fgsm + 0.005
+        # One image of 100 may fall back over the border at the last step.
+        assert many <= few + 0.01
+        assert many <= fgsm + 0.01
         assert fgsm < noise <= clean + 0.01
     assert after(Pgd(epsilon=0.5, step_size=0.02)) == 0
     assert after(Fgsm(epsilon=0)) == clean

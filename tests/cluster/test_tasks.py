@@ -9,6 +9,7 @@ import time
 
 import pytest
 import torch
+from killed import ForkedWorker, started
 from toy_tasks import Fail, Square, Wait, handing_out, workers_in
 
 from nesbs import files
@@ -25,6 +26,13 @@ list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=2))
 """
 
 
+@pytest.fixture
+def _forked(monkeypatch):
+    """Workers in an instant."""
+    monkeypatch.setattr("nesbs.cluster.tasks.subprocess.Popen", ForkedWorker)
+
+
+@pytest.mark.usefixtures("_forked")
 def test_processes_compute_what_this_one_does_and_share_the_work():
     tasks = [Square(number) for number in range(5)]
     here = list(run_tasks(handing_out(tasks), 100))
@@ -34,6 +42,13 @@ def test_processes_compute_what_this_one_does_and_share_the_work():
     assert os.getpid() not in {one[2] for one in there}
     assert {one[3] for one in there} == {torch.get_num_threads()}
     assert not any(files.is_living(one[2], "") for one in there)  # they end with the last result
+
+
+def test_a_process_is_an_interpreter_of_its_own():
+    [(number, square, process, threads)] = run_tasks(handing_out([Square(3)]), 100, workers=2)  # one task, one process
+    assert (number, square, threads) == (3, 109, torch.get_num_threads())
+    assert process != os.getpid()
+    assert not files.is_living(process, "")
 
 
 def test_a_task_is_asked_for_after_the_result_before_it_was_handed_back():
@@ -58,6 +73,7 @@ def test_errors_travel_with_their_traceback(tmp_path):
     assert "OddError" in str(odd)  # which cannot be pickled itself
 
 
+@pytest.mark.usefixtures("_forked")
 def test_a_process_that_dies_is_one_line_and_takes_the_others_along(tmp_path):
     tasks = handing_out([Wait(tmp_path, 0), Fail("killed", tmp_path)])
     with pytest.raises(NesbsError, match="the failing task: the process at work on it was killed by signal 9"):
@@ -66,17 +82,34 @@ def test_a_process_that_dies_is_one_line_and_takes_the_others_along(tmp_path):
     assert not files.is_living(*worker)
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_no_process_outlives_the_one_that_started_it(tmp_path, by):
+@pytest.mark.usefixtures("_forked")
+def test_no_process_outlives_the_one_that_was_killed(tmp_path):
+    driver = started("fork", wait_for_two, tmp_path)
+    none_is_left(tmp_path, lambda: driver.exitcode is not None, driver.kill)
+    driver.join()
+
+
+def wait_for_two(folder):
+    list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=2))
+
+
+@pytest.mark.slow  # three interpreters; the test before this one has the processes without them
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_no_interpreter_outlives_the_one_that_started_it(tmp_path, by):
     paths = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-c", DRIVER, str(tmp_path)]
     driver = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stderr=subprocess.PIPE)
-    while len(workers_in(tmp_path)) < 2 and driver.poll() is None:
-        time.sleep(0.02)
-    workers = workers_in(tmp_path)
-    assert len(workers) == 2
-    driver.send_signal(by)
+    none_is_left(tmp_path, lambda: driver.poll() is not None, lambda: driver.send_signal(by))
     driver.communicate()
+
+
+def none_is_left(folder, has_ended, end):
+    """Both workers of a driver end where the driver is ended."""
+    while len(workers_in(folder)) < 2 and not has_ended():
+        time.sleep(0.02)
+    workers = workers_in(folder)
+    assert len(workers) == 2
+    end()
     until = time.monotonic() + 30
     while any(files.is_living(*worker) for worker in workers):
         assert time.monotonic() < until, "a process was left behind"

@@ -53,6 +53,7 @@ def test_images_for_calibration_are_set_aside_before_everything_else():
     assert len(set.union(*seen)) == 6000  # so no two parts share one
     assert data.calibration.labels.bincount().tolist() == [120] * 10
     assert whole.calibration is None
+    assert load_dataset(calibration_fraction=0.2, size=12).calibration.size == (12, 12)
     assert "1200 further training images set aside for calibration" in describe(data)
 
 

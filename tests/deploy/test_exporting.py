@@ -52,13 +52,13 @@ def runner(path):
 def test_onnx_is_the_ensemble_at_its_temperature(run, tmp_path, capsys):
     out = tmp_path / "model.onnx"
     assert call("export", run, "--out", out) == 0
-    assert "2 members, 10 classes, images of 28×28; tried" in capsys.readouterr().out
+    assert "2 members, 10 classes, images of 12×12; tried" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == [out]
     classifier, (session, answer) = nesbs.load(run), runner(out)
     assert classifier.temperature == 1.7
     check_answers(answer, classifier, bytes_for(classifier))
     [taken], given = session.get_inputs(), session.get_outputs()
-    assert (taken.name, taken.type, taken.shape) == ("images", "tensor(uint8)", ["batch", 28, 28, 1])
+    assert (taken.name, taken.type, taken.shape) == ("images", "tensor(uint8)", ["batch", 12, 12, 1])
     assert [(each.name, each.type, each.shape[0]) for each in given] == [
         ("probabilities", "tensor(float)", "batch"),
         ("label", "tensor(int64)", "batch"),
@@ -66,7 +66,7 @@ def test_onnx_is_the_ensemble_at_its_temperature(run, tmp_path, capsys):
     ]
     about = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
     assert tuple(about["classes"]) == classifier.class_names
-    assert about["preprocessing"]["size"] == [28, 28]
+    assert about["preprocessing"]["size"] == [12, 12]
     assert about["preprocessing"]["resize"] == "interpolate"
     assert (about["temperature"], about["combine"]) == (1.7, "probabilities")
     content = out.read_bytes()

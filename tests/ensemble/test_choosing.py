@@ -48,8 +48,8 @@ def test_a_certain_and_wrong_candidate_has_a_large_finite_loss():
 
 
 def test_scoring_ten_thousand_ensembles_is_one_batched_computation():
-    # 50 candidates, 10,000 images, 10 classes, ensembles of five; its seconds are in benchmarks/.
-    log_probs, labels = predictions(50, 10_000, 10)
+    # 50 candidates, 4,000 images in three parts, 10 classes, ensembles of five; its seconds are in benchmarks/.
+    log_probs, labels = predictions(50, 4_000, 10)
     members = torch.randint(50, (10_000, 5), generator=torch.Generator().manual_seed(1))
     losses = ensemble_losses(log_probs, labels, members)
     for row in (0, 4321, 9999):
@@ -126,7 +126,7 @@ def test_search_keeps_the_best_round(sampler, supernet, mini):
 
 
 def test_forward_selection_is_never_worse_than_the_rounds(supernet, mini):
-    for seed in range(5):
+    for seed in range(3):
         rounds, forward = (
             search(
                 supernet,
@@ -266,7 +266,8 @@ def test_without_optuna_the_extra_is_named(supernet, mini, monkeypatch):
         search(supernet, Posterior(toy_edges()), mini.search_valid, size=2, sampler=SvgdRd(steps=5), tune="bayesian")
 
 
-def test_attraction_without_an_ensemble_is_passed_over(supernet, mini):
+def test_attraction_without_an_ensemble_is_passed_over(supernet, mini, monkeypatch):
+    monkeypatch.setattr("nesbs.samplers.proposals.TRIES", 5)
     # With strong attraction all particles become one architecture; other values of a grid still give a choice.
     logits = 3 * torch.randn(3, 3, generator=torch.Generator().manual_seed(1))
     arguments = {"size": 2, "rounds": 1, "tune": "bayesian", "trials": 2, "sampler": SvgdRd(steps=60, bandwidth=4.0)}
@@ -277,7 +278,7 @@ def test_attraction_without_an_ensemble_is_passed_over(supernet, mini):
     assert choice.passed_over == (-2.0,)
     assert choice.trace[-1] == (-2.0, None)
     assert Selection.from_json(choice.to_json(), toy_edges()) == choice
-    with pytest.raises(NesbsError, match="no ensemble without duplicates in 100 redraws"):
+    with pytest.raises(NesbsError, match="no ensemble without duplicates in 5 redraws"):
         search(supernet, posterior, mini.search_valid, size=2, sampler=SvgdRd(delta=-2.0, steps=60, bandwidth=4.0))
     with pytest.raises(NesbsError, match="no δ that was tried gave an ensemble without duplicates"):
         search(supernet, posterior, mini.search_valid, delta_range=(-2, -1.5), **arguments)

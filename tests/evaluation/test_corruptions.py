@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 from nesbs.evaluation.corruptions import CORRUPTIONS, SEVERITIES, corrupt, usable
 
@@ -17,6 +18,12 @@ def colour(size=(20, 20), count=3, seed=0):
     """Smooth random colour images."""
     coarse = torch.rand(count, 3, 5, 5, generator=seeded(seed))
     return torch.nn.functional.interpolate(coarse, size, mode="bilinear")
+
+
+@pytest.fixture(scope="module")
+def mini():
+    """At full size, on which a slight blur shows."""
+    return load_dataset("fashion-mini", train_limit=300, test_limit=100)
 
 
 def images_for(name, mini):

@@ -1,6 +1,7 @@
 """Where kernels are tested: on a GPU, or on a CPU in Triton's interpreter."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,6 +25,33 @@ def _untraced_kernels(monkeypatch):
             sys.settrace(tracer)
 
     monkeypatch.setattr(GridExecutor, "__call__", untraced)
+
+
+@pytest.fixture(autouse=True)
+def _quick_interpreter(monkeypatch):
+    """Leave out what takes half of the interpreter's time.
+
+    It replaces Triton's language anew in every function that is called, and computes for every sum of whole numbers
+    whether it overflows, which it then says to nobody.
+    """
+    if torch.cuda.is_available():
+        yield
+        return
+    from triton.runtime import interpreter
+
+    original, scopes = interpreter._patch_lang, {}
+
+    def patch_once(function):
+        if function.__module__ not in scopes:
+            scopes[function.__module__] = original(function)
+        return interpreter._LangPatchScope()
+
+    builder = interpreter.interpreter_builder
+    monkeypatch.setattr(interpreter, "_patch_lang", patch_once)
+    monkeypatch.setattr(builder, "options", replace(builder.options, sanitize_overflow=False))
+    yield
+    for scope in reversed(scopes.values()):
+        scope.restore()
 
 
 @pytest.fixture

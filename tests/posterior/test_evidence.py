@@ -4,11 +4,18 @@ import pytest
 import torch
 
 from nesbs import metrics, rng
+from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 from nesbs.posterior import Evidence, Posterior, PosteriorSettings, ReferenceRanks, fit, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import share_below
 from nesbs.spaces import toy_edges
 from nesbs.supernet import Untrained, train_supernet
+
+
+@pytest.fixture(scope="module")
+def mini():
+    """At full size, of which untrained networks tell more."""
+    return load_dataset("fashion-mini", train_limit=300, test_limit=100)
 
 
 @pytest.fixture(scope="module")

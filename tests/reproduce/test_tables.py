@@ -10,6 +10,7 @@ import pytest
 
 from nesbs import reproduce
 from nesbs.records import ExperimentRecord
+from nesbs.report import canvas
 from nesbs.report.formats import NOTHING
 from nesbs.reproduce import NAMES, experiment, paper_figures
 from nesbs.reproduce.exhibit import as_csv, as_latex, as_markdown
@@ -328,6 +329,13 @@ def test_an_empty_record_gives_dashes(name):
     assert "Unfinished" in as_markdown(tables)
 
 
+@pytest.fixture
+def _no_pixels(monkeypatch):
+    """Pictures of lines alone: a PNG takes as long again."""
+    monkeypatch.setattr("nesbs.report.canvas.saved", lambda figure: (canvas.as_svg(figure), b""))
+
+
+@pytest.mark.usefixtures("_no_pixels")
 def test_a_record_from_another_hand_is_escaped():
     known = {"parts": {"CIFAR-10": {**ABOUT, "data": "a|b_c&{d}"}}}
     tables = tables_of(experiment("table5"), known)
@@ -355,11 +363,13 @@ def test_the_same_record_gives_the_same_picture_whatever_the_users_style():
         assert picture_of(experiment(name), RECORDS[name]) == first
 
 
+@pytest.mark.usefixtures("_no_pixels")
 @pytest.mark.parametrize("name", ["table7", "fig-tradeoff", "fig-efficiency", "fig-delta"])
 def test_an_empty_record_gives_a_picture_too(name):
     assert picture_of(experiment(name), {})[0].startswith("<?xml")
 
 
+@pytest.mark.usefixtures("_no_pixels")
 def test_the_papers_errors_are_drawn_on_its_own_data_only():
     known = RECORDS["fig-tradeoff"]
     there = {**known, "parts": {"CIFAR-10": {**known["parts"]["CIFAR-10"], "data": "cifar10"}}}

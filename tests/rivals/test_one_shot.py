@@ -99,7 +99,7 @@ def test_the_planted_architecture_is_found(name, make, planted):
     space, train = make(), coloured(96)
     target = planted(space, space.sample(3, generator=torch.Generator().manual_seed(5))[2])
     assert target != space.architecture([0] * len(space.variables))  # what nothing learned ends with
-    steps = {"gdas": 25, "enas": 30, "snas": 25}.get(name, 15)
+    steps = {"gdas": 25, "snas": 25}.get(name, 15)
     settings = SMALL.model_copy(update={"epochs": steps, "skip_dead": False, "learning_rate": 1e-3})
     # Judging more at the end would find it without learning anything: few are drawn.
     more = {"samples": 3} if name in ("setn", "enas") else {}

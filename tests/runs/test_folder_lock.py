@@ -1,13 +1,17 @@
 """One process at a time writes to a folder: real processes, which are told what to do and answer over pipes."""
 
+import contextlib
 import json
+import multiprocessing
 import os
 import platform
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from killed import started
 from toys import COMPARED_SET, TINY, StopError, Stopping, call, tiny
 
 from nesbs import files
@@ -17,41 +21,36 @@ from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.resumable_run import Run
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
-LISTENER = """
-import contextlib, sys
-from pathlib import Path
-from nesbs import files
-from nesbs.errors import NesbsError
-from nesbs.runs.folder_lock import locked
 
-stack = contextlib.ExitStack()
 
-def take(folder):
-    try:
-        stack.enter_context(locked(Path(folder)))
-        return "taken"
-    except NesbsError as error:
-        return str(error)
+def listen(connection):
+    """What another process does: evaluate each line it is sent."""
+    stack = contextlib.ExitStack()
 
-print("ready", flush=True)
-for line in sys.stdin:
-    print(eval(line), flush=True)
-"""
+    def take(folder):
+        try:
+            stack.enter_context(locked(Path(folder)))
+            return "taken"
+        except NesbsError as error:
+            return error
+
+    names = {"stack": stack, "take": take, "files": files, "Path": Path}
+    while True:
+        connection.send(str(eval(connection.recv(), names)))
 
 
 class Another:
     """Another process with nesbs in it."""
 
     def __init__(self):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen([sys.executable, "-c", LISTENER], text=True, **pipes)
+        self.connection, theirs = multiprocessing.Pipe()
+        self.process = started("fork", listen, theirs)
 
     def begin(self, expression):
-        self.process.stdin.write(expression + "\n")
-        self.process.stdin.flush()
+        self.connection.send(expression)
 
     def answer(self):
-        return self.process.stdout.readline().rstrip("\n")
+        return self.connection.recv()
 
     def ask(self, expression):
         self.begin(expression)
@@ -59,7 +58,7 @@ class Another:
 
     def end(self):
         self.process.kill()
-        self.process.communicate()
+        self.process.join()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,6 @@ def two():
     """Two other processes."""
     others = [Another(), Another()]
     try:
-        assert [other.answer() for other in others] == ["ready", "ready"]
         yield others
     finally:
         for other in others:

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+import torch
+from killed import ForkedWorker
 from toys import tiny
 
 from nesbs.ensemble import MemberSettings
@@ -30,7 +32,9 @@ def alone(tmp_path_factory):
     return run
 
 
-def test_two_processes_train_members_of_the_same_bytes(alone, tmp_path):
+def test_two_processes_train_members_of_the_same_bytes(alone, tmp_path, monkeypatch):
+    if not torch.cuda.is_available():  # which cannot be forked
+        monkeypatch.setattr("nesbs.cluster.tasks.subprocess.Popen", ForkedWorker)
     run = tiny(tmp_path / "run", changes=[*FIXED, "members.workers=2"])
     run.ensemble()
     assert files_of(run.folder) == files_of(alone.folder)  # no checkpoint is left

@@ -25,6 +25,7 @@ def count(member):
         (1000, "imagenet", 768 * 128 + 256 + 393_216 + 769_000),
     ],
 )
+@pytest.mark.usefixtures("shapes_alone")
 def test_the_auxiliary_tower_adds_what_darts_adds(classes, stem, added):
     channels, cells = (36, 20) if stem == "cifar" else (48, 14)
     with torch.device("meta"):
@@ -42,6 +43,7 @@ def test_the_auxiliary_tower_adds_what_darts_adds(classes, stem, added):
     ("name", "millions"),
     [("darts-v2", 4.7), ("p-darts", 4.9), ("pc-darts", 5.3)],  # each paper's own ImageNet row, 48 channels
 )
+@pytest.mark.usefixtures("shapes_alone")
 def test_imagenet_networks_have_their_published_sizes(name, millions):
     with torch.device("meta"):
         member = SPACE.network(zoo[name], classes=1000, channels=48, cells=14, stem="imagenet")
@@ -49,6 +51,7 @@ def test_imagenet_networks_have_their_published_sizes(name, millions):
     assert 500e6 < multiply_adds(member, (3, 224, 224)) < 600e6
 
 
+@pytest.mark.usefixtures("shapes_alone")
 def test_the_widest_network_under_a_limit_of_multiply_adds():
     def network(channels):
         with torch.device("meta"):

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -57,9 +59,6 @@ def load_dataset(
     paths = {"name": str(name), "root": None if root is None else str(root)}
     settings = DataSettings.from_arguments({**arguments, **paths})
     train, test, broken, view = _load(settings)
-    if settings.size is not None:
-        square = (settings.size, settings.size)
-        train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if settings.train_limit:
         train = _limit(train, settings.train_limit)
     train, aside = _set_aside(train, settings)
@@ -67,8 +66,15 @@ def load_dataset(
         train = balanced(train)
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
+    if settings.size is not None:
+        train, test = (_sized(split, settings.size) for split in (train, test))
+        aside = None if aside is None else _sized(aside, settings.size)
     short = settings.name if settings.name in DATASETS else Path(settings.name).name
     return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view, aside)
+
+
+def _sized(split: Split, size: int) -> Split:
+    return converted(split, channels=split.channels, size=(size, size))
 
 
 def _set_aside(train: Split, settings: DataSettings) -> tuple[Split, Split | None]:
@@ -99,8 +105,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
 def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     """A data set that is read into memory as it is."""
     if settings.name == "fashion-mini":
-        train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
-        return replace(train, class_names=FASHION_CLASSES), replace(test, class_names=FASHION_CLASSES)
+        return deepcopy(_fashion_mini())
     if settings.name in CIFAR:
         return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
@@ -111,6 +116,12 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     if name.startswith(IN_MEMORY):
         raise NesbsError("this run's images were arrays in memory: `fit` with the same arrays goes on with it")
     raise NesbsError(f"no data set, folder, .npz or .csv file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
+
+
+@cache  # comparisons and experiments would unpack the 6 MB again for every run
+def _fashion_mini() -> tuple[Split, Split]:
+    train, test = load_npz(Path(__file__).with_name("fashion_mini.npz"))
+    return replace(train, class_names=FASHION_CLASSES), replace(test, class_names=FASHION_CLASSES)
 
 
 def _root(settings: DataSettings) -> Path:
