@@ -208,7 +208,7 @@ def photos(tmp_path):
 
 
 def test_unlabelled_images_come_behind_as_the_networks_see_them(mini, photos):
-    view = ArrayView("L", (28, 28))
+    view = ArrayView("L", mini.train.size)
     split, names = with_unlabelled(mini.train, photos, view, DataSettings())
     assert len(split) == len(mini.train) + 5 == len(mini.train) + len(names)
     assert torch.equal(split.bytes(slice(0, len(mini.train))), mini.train.images)
