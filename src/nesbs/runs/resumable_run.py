@@ -23,7 +23,7 @@ import torch
 
 from nesbs import files, rng
 from nesbs.data import Dataset, Split, load_dataset
-from nesbs.ensemble import Ensemble, SearchSettings, Selection, search
+from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, member_costs, search
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
@@ -51,7 +51,7 @@ from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
-from nesbs.spaces import Architecture, Space, get_space
+from nesbs.spaces import Architecture, NetworkCosts, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
@@ -177,6 +177,16 @@ class Run:
         """The search space."""
         return get_space(self.recipe.space.name)
 
+    @cached_property
+    def member_costs(self) -> NetworkCosts:
+        """What members cost, as the recipe builds them."""
+        return member_costs(self.space, self.data.train, self.recipe.members)
+
+    def limits(self, size: int | None = None) -> Limits | None:
+        """What ensembles of so many members, by default the recipe's, may cost; None where nothing is limited."""
+        settings = self.recipe.search.limits
+        return Limits(settings, self.member_costs, size or self.recipe.ensemble.size) if settings.bounds else None
+
     def supernet(self) -> Supernet:
         """Stage 1 (Algorithm 1, line 2)."""
         path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
@@ -263,10 +273,8 @@ class Run:
         started = time.perf_counter()
         ranks = self.ranks(stage.untrained) if settings.judge == "evidence" else None
         prepared = time.perf_counter() - started
-        training = None
-        if settings.judge == "trained":
-            images, members = self.data.search_train, self.recipe.members
-            training = KeptTraining(images, members, folder=self.folder / folder, stage=stage)
+        images, members, costs = self.data.search_train, self.recipe.members, self.member_costs
+        training = KeptTraining(images, members, folder=self.folder / folder, stage=stage, costs=costs)
         selection = search(
             supernet,
             posterior,
@@ -320,7 +328,9 @@ class Run:
         random = rng.generator(self.recipe.seed, "uniform ensemble")
         size, duplicates = self.recipe.ensemble.size, self.recipe.search.duplicates
         prior = Posterior(self.space)
-        [proposal] = Uniform().propose(prior, size=size, rounds=1, duplicates=duplicates, generator=random)
+        [proposal] = Uniform().propose(
+            prior, size=size, rounds=1, duplicates=duplicates, allowed=self.limits(), generator=random
+        )
         return self._trained("uniform", proposal.architectures)
 
     def ensembles(self) -> dict[str, Ensemble]:
