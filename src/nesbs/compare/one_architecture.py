@@ -25,6 +25,7 @@ class OneArchitecture(Method):
     name = "single"
     description = "one network of a published cell"
     one_network = True
+    one_member = True  # what is chosen predicts with one set of weights
 
     def __init__(self, cell: str | None = None) -> None:
         self.cell = cell
@@ -53,7 +54,12 @@ class OneArchitecture(Method):
         fixed = self.fixed(harness.run.recipe)
         if fixed is not None:
             return named_architecture(harness.run.space, fixed)
-        return SINGLE_BEST.selection(harness).architectures[0]
+        selection, copies = SINGLE_BEST.selection(harness), 1 if self.one_member else harness.size
+        limits = harness.run.limits(copies)
+        if limits is None or limits(selection.architectures * copies):
+            return selection.architectures[0]
+        losses = {one: loss for one, loss in selection.candidates if limits((one,) * copies)}
+        return min(losses, key=losses.__getitem__)  # every ensemble of the pool has one whose copies are no larger
 
     def choose(self, harness: Harness) -> Selection:
         """The one architecture, once."""
@@ -74,6 +80,7 @@ class Deep(OneArchitecture):
     name = "deep"
     description = "a deep ensemble of one architecture"
     one_network = False
+    one_member = False
 
     def choose(self, harness: Harness) -> Selection:
         """As many copies of the architecture as an ensemble has members."""
@@ -105,6 +112,7 @@ class Snapshot(OneArchitecture):
 
     name = "snapshot"
     description = "one training in cycles, a member at the end of each"
+    one_member = False
 
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
         """Raise also where there are fewer epochs than cycles."""
