@@ -11,19 +11,25 @@ import heapq
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import torch
+
 from nesbs.data import Split
 from nesbs.ensemble.members import design_member
 from nesbs.ensemble.settings import LimitSettings, MemberSettings
 from nesbs.errors import NesbsError
-from nesbs.spaces import Architecture, NetworkCosts, Space
+from nesbs.spaces import Architecture, OperationTimes, Space, TimedCosts
 
-UNITS = {"parameters": "{:,.0f} parameters", "multiply_adds": "{:,.0f} multiply-adds"}
+UNITS = {
+    "parameters": "has {:,.0f} parameters",
+    "multiply_adds": "has {:,.0f} multiply-adds",
+    "latency": "is predicted to take {:.3f} ms",
+}
 Values = tuple[float, ...]  # of each thing that is limited
 
 
-def member_costs(space: Space, split: Split, settings: MemberSettings) -> NetworkCosts:
+def member_costs(space: Space, split: Split, settings: MemberSettings) -> TimedCosts:
     """Return the costs of members as the settings build them for the images of a split."""
-    return NetworkCosts(
+    return TimedCosts(
         space,
         lambda architecture: design_member(space, architecture, split, settings),
         (split.channels, *split.size),
@@ -37,7 +43,7 @@ class Limits:
     Of a part under a limit for the whole ensemble, the members that are still missing count as the smallest there are.
 
     >>> from nesbs.spaces import toy_edges
-    >>> costs = NetworkCosts(toy_edges(), toy_edges().network, (3, 32, 32))
+    >>> costs = TimedCosts(toy_edges(), toy_edges().network, (3, 32, 32))
     >>> none, *_, convolutions = toy_edges()
     >>> costs(none).parameters, costs(convolutions).parameters
     (73306, 802426)
@@ -46,7 +52,7 @@ class Limits:
     (True, True, False)
     """
 
-    def __init__(self, settings: LimitSettings, costs: NetworkCosts, size: int) -> None:
+    def __init__(self, settings: LimitSettings, costs: TimedCosts, size: int) -> None:
         self.settings, self.costs, self.size = settings, costs, size
         self._bounds = settings.bounds
         self._known: dict[Architecture, Values] = {}
@@ -87,8 +93,21 @@ class Limits:
         """Return what is limited of one architecture's network, in the order of the settings."""
         if architecture not in self._known:
             cost = self.costs(architecture)
-            self._known[architecture] = tuple(float(getattr(cost, kind)) for kind in self._bounds)
+            self._known[architecture] = tuple(
+                self.times.predicted(self.costs, architecture) if kind == "latency" else float(getattr(cost, kind))
+                for kind in self._bounds
+            )
         return self._known[architecture]
+
+    @property
+    def times(self) -> OperationTimes:
+        """The times that a latency is predicted from: measured when they are first asked for, unless they are given."""
+        if self.costs.times is None:
+            device = self.settings.device
+            if device != "cpu" and not torch.cuda.is_available():
+                raise NesbsError(f"search.limits.device={device}: no GPU is available here; set it to cpu")
+            self.costs.times = OperationTimes.measured(self.costs, device)
+        return self.costs.times
 
     def smallest(self) -> Values:
         """Return the least that a network of the space can have of each thing that is limited."""
@@ -107,7 +126,7 @@ class Limits:
                 subject = f"ensemble of {self.size}" if whole else "network"
                 raise NesbsError(
                     f"search.limits.{kind}={bound:g} is impossible: the smallest {subject} of space "
-                    f"{self.costs.space.name} has {UNITS[kind].format(possible)}"
+                    f"{self.costs.space.name} {UNITS[kind].format(possible)}"
                 )
 
     def _value(self, axis: int, architecture: Architecture) -> float:

@@ -37,6 +37,12 @@ class LimitSettings(Settings):
     multiply_adds: int | None = Field(
         None, ge=1, le=10**15, description="for one image, of convolutions and linear layers"
     )
+    latency: float | None = Field(
+        None, gt=0, le=1e9, description="milliseconds for one image, predicted from the times of operations"
+    )
+    device: str = Field(
+        "cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="where latency is measured: cpu, cuda or cuda:1"
+    )
     per: Literal["member", "ensemble"] = Field("member", description="of each member, or of all together")
 
     @property
@@ -46,7 +52,8 @@ class LimitSettings(Settings):
         >>> LimitSettings(parameters=500_000).bounds
         {'parameters': 500000}
         """
-        return {name: value for name in ("parameters", "multiply_adds") if (value := getattr(self, name)) is not None}
+        names = ("parameters", "multiply_adds", "latency")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class SearchSettings(Settings):

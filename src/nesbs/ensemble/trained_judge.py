@@ -15,7 +15,7 @@ from nesbs.errors import expect
 from nesbs.metrics import Combine
 from nesbs.posterior import Posterior
 from nesbs.samplers import Allowed
-from nesbs.spaces import Architecture, Member, NetworkCosts, Space
+from nesbs.spaces import Architecture, Member, Space, TimedCosts
 from nesbs.training import Epoch, side_by_side
 
 DRAWS = 10_000  # of the posterior, among which its likeliest architectures are looked for
@@ -34,7 +34,7 @@ class ShortTraining:
         split: SearchTrain,
         settings: MemberSettings | None = None,
         *,
-        costs: NetworkCosts | None = None,
+        costs: TimedCosts | None = None,
         on_epoch: Callable[[str, Epoch], None] | None = None,
     ) -> None:
         expect_split(split, "data.search_train")

@@ -16,7 +16,7 @@ from nesbs.records.run import JudgingRecord
 from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.stage_progress import Stage
-from nesbs.spaces import Architecture, Member, NetworkCosts, Space
+from nesbs.spaces import Architecture, Member, Space, TimedCosts
 
 
 class KeptTraining(ShortTraining):
@@ -29,7 +29,7 @@ class KeptTraining(ShortTraining):
         *,
         folder: Path,
         stage: Stage,
-        costs: NetworkCosts | None = None,
+        costs: TimedCosts | None = None,
     ) -> None:
         super().__init__(split, settings, costs=costs)
         self._folder, self._stage = folder, stage

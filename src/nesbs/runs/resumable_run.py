@@ -37,6 +37,7 @@ from nesbs.records import (
     Recipe,
     RunRecord,
 )
+from nesbs.records.operation_times import MemberTimes, OperationTimesRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
@@ -51,7 +52,7 @@ from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
-from nesbs.spaces import Architecture, NetworkCosts, Space, get_space
+from nesbs.spaces import Architecture, OperationTimes, Space, TimedCosts, get_space, time_network
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
@@ -178,9 +179,31 @@ class Run:
         return get_space(self.recipe.space.name)
 
     @cached_property
-    def member_costs(self) -> NetworkCosts:
-        """What members cost, as the recipe builds them."""
-        return member_costs(self.space, self.data.train, self.recipe.members)
+    def member_costs(self) -> TimedCosts:
+        """What members cost, as the recipe builds them; operations are timed once, where latency is limited."""
+        costs, limits = member_costs(self.space, self.data.train, self.recipe.members), self.recipe.search.limits
+        if limits.latency is not None:
+            earlier = OperationTimesRecord.find(self.folder)
+            costs.times = None if earlier is None else earlier.times()
+            if costs.times is None:
+                costs.times = OperationTimes.measured(costs, limits.device)
+                OperationTimesRecord.of(costs.times).write(self.folder / OperationTimesRecord.FILE)
+        return costs
+
+    def _time_chosen(self, architectures: Sequence[Architecture]) -> None:
+        """Put the chosen members' times, predicted and measured, into the record, where latency is limited."""
+        costs = self.member_costs
+        if costs.times is not None:
+            chosen = [
+                MemberTimes(
+                    architecture=str(one),
+                    predicted=costs.times.predicted(costs, one),
+                    **vars(time_network(costs, one, costs.times.device)),
+                )
+                for one in architectures
+            ]
+            record = OperationTimesRecord.of(costs.times).replace(chosen=tuple(chosen))
+            record.write(self.folder / OperationTimesRecord.FILE)
 
     def limits(self, size: int | None = None) -> Limits | None:
         """What ensembles of so many members, by default the recipe's, may cost; None where nothing is limited."""
@@ -256,6 +279,7 @@ class Run:
             sampler, settings = get_sampler(self.recipe.sampler), self.recipe.search
             selection = self.search(supernet, posterior, sampler, settings, stage, folder="judge")
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
+            self._time_chosen(selection.architectures)
             files.write_json(path, selection.to_json())
         return selection
 
