@@ -12,7 +12,7 @@ from nesbs.attacks.fgsm import Fgsm
 from nesbs.attacks.pgd import Pgd
 from nesbs.data import DataSettings
 from nesbs.deploy.distil import DistilSettings
-from nesbs.ensemble import EnsembleSettings, MemberSettings, SearchSettings
+from nesbs.ensemble import EnsembleSettings, LimitSettings, MemberSettings, SearchSettings
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import PosteriorSettings
 from nesbs.records.recipe import Recipe
@@ -30,6 +30,7 @@ SECTIONS = {
     "posterior": PosteriorSettings,
     "sampler": SamplerSettings,
     "search": SearchSettings,
+    "search.limits": LimitSettings,
     "ensemble": EnsembleSettings,
     "members": MemberSettings,
     "evaluation": EvaluationSettings,

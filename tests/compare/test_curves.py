@@ -190,7 +190,7 @@ def test_monte_carlo_judges_as_many_ensembles_as_the_grid_of_delta(drawn, monkey
     harness = CurveHarness(run, 20)
     counts = []
 
-    def counted(proposals, score, method, noise):
+    def counted(proposals, score, method, noise, **_):
         counts.append(len(proposals))
         return proposals[0].architectures, 0.0, proposals[0], []
 

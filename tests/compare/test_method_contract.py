@@ -59,7 +59,7 @@ def test_estimates_of_a_pool_are_one_step_of_a_stage_of_the_run():
         stages.append(about)
         return contextlib.nullcontext()
 
-    run = SimpleNamespace(stage=stage, space=None, recipe=SimpleNamespace(seed=0))
+    run = SimpleNamespace(stage=stage, space=None, recipe=SimpleNamespace(seed=0), limits=lambda: None)
     about = {"candidates": (), "size": 1, "score": lambda: None, "out_of_time": None}
     for judge in ("trained", "supernet"):
         harness = SimpleNamespace(run=run, settings=SimpleNamespace(judge=judge), **about)

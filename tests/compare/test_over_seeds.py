@@ -22,15 +22,15 @@ from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS, named_methods
 from nesbs.compare.over_seeds import compare
 from nesbs.compare.pool import Pool
-from nesbs.ensemble import forward_select, scorer
+from nesbs.ensemble import design_member, forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
-from nesbs.records import ComparisonRecord
-from nesbs.report import comparison_as_markdown, draw_comparison
+from nesbs.records import ComparisonRecord, ComparisonRecords
+from nesbs.report import comparison_as_markdown, draw_comparison, render_comparison_page
 from nesbs.rivals import SearchRequest, gdas
 from nesbs.runs import Progress
 from nesbs.runs.resumable_run import Run
-from nesbs.spaces import zoo
+from nesbs.spaces import multiply_adds, parameters, zoo
 from nesbs.supernet import Estimator
 
 DARTS = ["--set", "space.name=darts", "--set", "supernet.cells=3", "--set", "members.cells=3"]  # fewer cannot be
@@ -72,6 +72,24 @@ def whole(tmp_path_factory):
     assert {key: written[key] for key in written if key not in ("nesbs", "commit", "clean")} == value
     assert written["nesbs"] == nesbs.__version__
     return folder, value, trained
+
+
+def test_outcomes_hold_the_size_of_what_predicts_and_the_page_draws_error_against_it(whole):
+    folder, value, _ = whole
+    run = Run.open(folder / "seed-0")
+    for method in value["methods"].values():
+        outcome = method["seeds"][0]
+        built = [
+            design_member(run.space, run.space.parse(text), run.data.train, run.recipe.members)
+            for text in outcome["architectures"]
+        ]
+        image = (run.data.train.channels, *run.data.train.size)
+        if outcome["method"] not in ("mc-droppath", "snapshot"):  # which predict several times with one architecture
+            assert outcome["parameters"] == sum(map(parameters, built))
+            assert outcome["multiply_adds"] == sum(multiply_adds(one, image) for one in built)
+    page = render_comparison_page(ComparisonRecords(comparison=ComparisonRecord.from_json(value)))
+    assert "Error against multiply-adds" in page
+    assert "Error against parameters" in page
 
 
 def test_nothing_is_trained_twice_and_everything_is_measured(whole):

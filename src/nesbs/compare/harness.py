@@ -5,6 +5,7 @@ RUN/rivals/METHOD.images.safetensors  of every test image: whether it was wrong,
 """
 
 import copy
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -50,7 +51,7 @@ class Harness:
 
         def fitting(left: float) -> int:
             cost = training if self.settings.judge == "trained" else estimating(self.run)
-            draws = uniform_draws(self.run.space, generator=random())
+            draws = uniform_draws(self.run.space, generator=random(), allowed=self.run.limits(), size=self.size)
             return len(affordable(draws, cost, left, least=min(self.size, len(self.run.space))))
 
         count = self.settings.pool
@@ -59,7 +60,7 @@ class Harness:
                 self.run.supernet()
                 seconds -= self.seconds("supernet")
             count = measured_once(self.run, "pool", lambda: fitting(seconds))
-        return uniform_pool(self.run.space, count, generator=random())
+        return uniform_pool(self.run.space, count, generator=random(), allowed=self.run.limits(), size=self.size)
 
     @property
     def out_of_time(self) -> Callable[[Collection[Architecture]], bool] | None:
@@ -153,8 +154,9 @@ class CurveHarness:
     def _draw_anew(self, seed: int) -> None:
         self.seed = seed
         self.drawn: dict[Point, list[Proposal]] = {}
-        random, space = rng.generator(seed, "rivals", "pool"), self.run.space
-        self.pool = uniform_pool(space, min(self.largest, len(space)), generator=random)
+        random, size = rng.generator(seed, "rivals", "pool"), self.run.recipe.ensemble.size
+        draws = uniform_draws(self.run.space, generator=random, allowed=self.run.limits(), size=size)
+        self.pool = list(itertools.islice(draws, self.largest))
 
     def judge(self, point: Point) -> tuple[Judge, JudgeNoise[Architecture] | None]:
         """What judges ensembles that are drawn from the posterior, and its noise where the recipe asks for it."""

@@ -31,6 +31,7 @@ class Method(ABC):
     own_training = True  # cannot be measured with the supernet's weights, and has no budget curve
     mixes_operations = False  # looks at mixtures of operations, which `none` and learned scales do not allow
     one_network = False  # trains one network in full, where others train a member each
+    one_member = True  # a chosen architecture predicts with one set of weights
     own_supernet = False  # trains a supernet in its own way
     stages: tuple[str, ...] = ()  # of the run, which its search uses and pays for beside its own
     draws_from_posterior = False  # its budget curve has a temperature, and all its budgets are parts of one draw
@@ -61,6 +62,19 @@ class Method(ABC):
     def training_seconds(self, harness: Harness, selection: Selection) -> float:
         """What training the chosen networks in full took."""
         return 0.0 if harness.settings.measure == "supernet" else harness.trained.seconds(selection.architectures)
+
+    def copies(self, harness: Harness) -> int:
+        """How often each chosen network predicts: once, but for methods that make several predictions of one."""
+        return 1
+
+    def size(self, harness: Harness, selection: Selection) -> dict[str, int]:
+        """Parameters and multiply-adds of what predicts: of all networks, and of one image through all of them."""
+        costs = [harness.run.member_costs(one) for one in selection.architectures]
+        copies = self.copies(harness)
+        return {
+            "parameters": sum(cost.parameters for cost in costs) * (1 if self.one_member else copies),
+            "multiply_adds": sum(cost.multiply_adds for cost in costs) * copies,
+        }
 
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
         """The ensemble of a point of the budget curves; None where the budget holds none."""
@@ -110,6 +124,7 @@ class Method(ABC):
             search_seconds=round(self.search_seconds(harness), 3),
             over_budget=self.over_budget(harness),
             training_seconds=round(self.training_seconds(harness, selection), 3),
+            **self.size(harness, selection),
             scores=EnsembleMetrics(**scores.to_json()),
         )
         images = {"error": combined.argmax(-1) != labels, "nll": -combined.gather(1, labels[:, None])[:, 0]}

@@ -53,7 +53,16 @@ class OneArchitecture(Method):
         fixed = self.fixed(harness.run.recipe)
         if fixed is not None:
             return named_architecture(harness.run.space, fixed)
-        return SINGLE_BEST.selection(harness).architectures[0]
+        selection, copies = SINGLE_BEST.selection(harness), self.trained_copies(harness)
+        limits = harness.run.limits(copies)
+        if limits is None or limits(selection.architectures * copies):
+            return selection.architectures[0]
+        losses = {one: loss for one, loss in selection.candidates if limits((one,) * copies)}
+        return min(losses, key=losses.__getitem__)  # every ensemble of the pool has one whose copies are no larger
+
+    def trained_copies(self, harness: Harness) -> int:
+        """How many sets of weights it predicts with."""
+        return 1
 
     def choose(self, harness: Harness) -> Selection:
         """The one architecture, once."""
@@ -75,6 +84,10 @@ class Deep(OneArchitecture):
     description = "a deep ensemble of one architecture"
     one_network = False
 
+    def trained_copies(self, harness: Harness) -> int:
+        """As many as an ensemble has members."""
+        return harness.size
+
     def choose(self, harness: Harness) -> Selection:
         """As many copies of the architecture as an ensemble has members."""
         return deep(self.architecture(harness), harness.size)
@@ -85,6 +98,10 @@ class McDropPath(OneArchitecture):
 
     name = "mc-droppath"
     description = "one network that drops paths when it predicts"
+
+    def copies(self, harness: Harness) -> int:
+        """As often as it drops paths."""
+        return harness.settings.passes
 
     def predict(self, harness: Harness, selection: Selection) -> Tensor:
         """Logits of the one network, a pass for a member."""
@@ -105,6 +122,15 @@ class Snapshot(OneArchitecture):
 
     name = "snapshot"
     description = "one training in cycles, a member at the end of each"
+    one_member = False
+
+    def copies(self, harness: Harness) -> int:
+        """A network at the end of each cycle."""
+        return harness.size
+
+    def trained_copies(self, harness: Harness) -> int:
+        """As many as there are cycles."""
+        return harness.size
 
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
         """Raise also where there are fewer epochs than cycles."""

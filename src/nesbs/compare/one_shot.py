@@ -76,6 +76,7 @@ def _request(harness: Harness, epochs: int) -> SearchRequest:
         samples=recipe.rivals.samples,
         batch_size=recipe.search.batch_size,
         seed=recipe.seed,
+        allowed=run.limits(1),
     )
 
 

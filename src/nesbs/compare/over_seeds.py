@@ -41,6 +41,7 @@ from nesbs.spaces import Space, get_space
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
 PER_IMAGE = ("error", "nll")
 COSTS = ("search_seconds", "training_seconds", "evaluations")
+SIZES = ("parameters", "multiply_adds")
 
 
 def compare(
@@ -121,7 +122,11 @@ def _over_seeds(
     own, reference = (MethodRecord(seeds=tuple(outcomes[each])) for each in (name, REFERENCE))
     return own.replace(
         mean={measure: _mean(own.values(measure)) for measure in MEASURES},
-        cost={cost: _mean([float(getattr(outcome, cost)) for outcome in outcomes[name]]) for cost in COSTS},
+        cost={
+            cost: _mean([float(getattr(outcome, cost)) for outcome in outcomes[name]])
+            for cost in (*COSTS, *SIZES)
+            if all(getattr(outcome, cost) is not None for outcome in outcomes[name])  # older outcomes have no sizes
+        },
         difference=None
         if name == REFERENCE
         else {

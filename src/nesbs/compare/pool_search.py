@@ -7,10 +7,11 @@ from nesbs import rng
 from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
 from nesbs.data import Dataset
-from nesbs.ensemble import Score, Selection
+from nesbs.ensemble import Limits, Score, Selection
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
-from nesbs.rivals import RivalSettings, nes_re, nes_rs, single_best, urs
+from nesbs.rivals import RivalSettings, best_of_births, evolve, nes_rs, single_best, urs
+from nesbs.samplers import NoEnsembleError
 from nesbs.spaces import Architecture, Space
 
 
@@ -24,6 +25,7 @@ class Candidates:
     space: Space
     settings: RivalSettings
     seed: int
+    limits: Limits | None = None  # of what the ensemble costs
     out_of_time: Callable[[Collection[Architecture]], bool] | None = None  # where there is a budget in seconds
 
 
@@ -66,6 +68,7 @@ class PoolSearch(Method):
             run.space,
             settings,
             run.recipe.seed,
+            run.limits(),
             harness.out_of_time,
         )
         if settings.judge == "trained":
@@ -84,25 +87,30 @@ class PoolSearch(Method):
         pool, run = harness.pool[: point.budget], harness.run
         if len(pool) < (self.members or point.size):
             return None
-        candidates = Candidates(pool, point.size, harness.score, run.space, run.recipe.rivals, harness.seed)
-        return self.select(candidates).architectures
+        limits = run.limits(point.size)
+        candidates = Candidates(pool, point.size, harness.score, run.space, run.recipe.rivals, harness.seed, limits)
+        try:
+            return self.select(candidates).architectures
+        except NoEnsembleError:
+            return None  # none of the pool's is within the limits
 
 
 def _evolve(candidates: Candidates) -> Selection:
     """NES-RE, whose population is the first of the pool."""
     pool, out_of_time = candidates.pool, candidates.out_of_time
     settings = candidates.settings.model_copy(update={"pool": len(pool)})
-    return nes_re(
+    start, score, limits = pool[: settings.first], candidates.score, candidates.limits
+    births = evolve(
         candidates.space,
-        pool[: settings.first],
-        candidates.size,
-        candidates.score,
+        start,
+        score,
         # Children of small networks may be quicker to train than uniform draws.
         budget=len(pool) if out_of_time is None else 4 * len(pool),
         parents=settings.parents,
-        enough=out_of_time,
+        allowed=limits,
         generator=rng.generator(candidates.seed, "rivals", "nes-re"),
     )
+    return best_of_births(births, start, candidates.size, score, enough=out_of_time, limits=limits)
 
 
 SINGLE_BEST = PoolSearch("single-best", "the best single network", lambda of: single_best(of.pool, of.score), members=1)
@@ -110,8 +118,8 @@ ENSEMBLE_SEARCHES = (
     PoolSearch(
         "urs",
         "uniform random ensembles, the best of them",
-        lambda of: urs(of.pool, of.size, of.score),
+        lambda of: urs(of.pool, of.size, of.score, of.limits),
     ),
-    PoolSearch("nes-rs", "neural ensemble search, random", lambda of: nes_rs(of.pool, of.size, of.score)),
+    PoolSearch("nes-rs", "neural ensemble search, random", lambda of: nes_rs(of.pool, of.size, of.score, of.limits)),
     PoolSearch("nes-re", "neural ensemble search, evolution", _evolve),
 )

@@ -7,7 +7,7 @@ from nesbs import rng
 from nesbs.compare.budgets import MOST, deltas_of, ensembles_judged, measured_once, times_within
 from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
-from nesbs.ensemble import Selection, decide, search
+from nesbs.ensemble import Selection, ShortTraining, decide, search
 from nesbs.posterior import Posterior
 from nesbs.records.recipe import Recipe
 from nesbs.samplers import MonteCarlo, NoEnsembleError, Proposal, Sampler, SvgdRd, get_sampler
@@ -51,6 +51,7 @@ class PosteriorSearch(Method):
                 sampler=sampler,
                 combine=recipe.ensemble.combine,
                 seed=recipe.seed,
+                training=ShortTraining(run.data.search_train, recipe.members, costs=run.member_costs),
                 **{**settings.model_dump(), "rounds": rounds, "judge": "likelihood"},
             )
 
@@ -94,7 +95,8 @@ class PosteriorSearch(Method):
         if not proposals:
             return None
         judge, noise = harness.judge(point)
-        return decide(proposals, judge, recipe.search.method, noise, apart=recipe.search.apart)[0]
+        limits = harness.run.limits(point.size)
+        return decide(proposals, judge, recipe.search.method, noise, apart=recipe.search.apart, limits=limits)[0]
 
 
 class RunSearch(PosteriorSearch):
@@ -119,6 +121,7 @@ def _proposals(harness: CurveHarness, point: Point, sampler: Sampler, rounds: in
             size=point.size,
             rounds=rounds,
             duplicates=harness.run.recipe.search.duplicates,
+            allowed=harness.run.limits(point.size),
             generator=rng.generator(harness.seed, "curves", sampler.name, point.size),
         )
     except NoEnsembleError:

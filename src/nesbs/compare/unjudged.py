@@ -12,7 +12,7 @@ from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
 from nesbs.ensemble import Selection
 from nesbs.posterior import Posterior
-from nesbs.rivals import deep
+from nesbs.rivals import deep, likeliest_allowed
 from nesbs.runs.resumable_run import Run
 from nesbs.samplers import Sampler, Uniform, get_sampler
 from nesbs.spaces import Architecture
@@ -46,7 +46,8 @@ class Unjudged(Method):
         random = rng.generator(seed, "rivals", self.name, size)
         sampler: Sampler = get_sampler(recipe.sampler) if self.stages else Uniform()
         posterior = run.posterior() if self.stages else Posterior(run.space)
-        drawn = sampler.propose(posterior, size=size, rounds=1, duplicates=recipe.search.duplicates, generator=random)
+        duplicates, limits = recipe.search.duplicates, run.limits(size)
+        drawn = sampler.propose(posterior, size=size, rounds=1, duplicates=duplicates, allowed=limits, generator=random)
         return drawn[int(torch.randint(len(drawn), (), generator=random))].architectures
 
 
@@ -58,8 +59,11 @@ class Likeliest(Method):
     stages = POSTERIOR
 
     def choose(self, harness: Harness) -> Selection:
-        """As many copies of it as an ensemble has members."""
-        return replace(deep(harness.run.posterior().mode(), harness.size), sampler=self.name)
+        """As many copies of it as an ensemble has members; of the likeliest of which so many are within limits."""
+        run, posterior, size = harness.run, harness.run.posterior(), harness.size
+        random = rng.generator(run.recipe.seed, "rivals", self.name)
+        likeliest = likeliest_allowed(posterior, posterior.mode(), run.limits(), copies=size, generator=random)
+        return replace(deep(likeliest, size), sampler=self.name)
 
 
 UNJUDGED = (

@@ -2,6 +2,7 @@
 
 from nesbs.ensemble.choosing import choose, decide, forward_select, search
 from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
+from nesbs.ensemble.limits import Limits, member_costs
 from nesbs.ensemble.members import (
     Criterion,
     Ensemble,
@@ -14,5 +15,5 @@ from nesbs.ensemble.members import (
 )
 from nesbs.ensemble.scoring import Judge, Predictor, Score, ensemble_losses, scorer
 from nesbs.ensemble.selection import Selection
-from nesbs.ensemble.settings import EnsembleSettings, MemberSettings, SearchSettings
+from nesbs.ensemble.settings import EnsembleSettings, LimitSettings, MemberSettings, SearchSettings
 from nesbs.ensemble.trained_judge import ShortTraining, TrainedJudge, promising

@@ -1,15 +1,14 @@
 """Algorithm 1: propose ensembles, estimate each one's validation loss, keep the best.
 
 Choosing takes proposals and a score, not the stages that made them: every rival is another proposal. Forward selection
-(`forward_select`, `search.method`), other judges (`search.judge`), `search.noise` and `search.apart` are ours, not the
-paper's.
+(`forward_select`, `search.method`), other judges (`search.judge`), `search.noise`, `search.apart` and `search.limits`
+are ours, not the paper's.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal, TypeVar
 
 from torch import Tensor
@@ -17,15 +16,23 @@ from torch import Tensor
 from nesbs import rng
 from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
 from nesbs.ensemble.judges import JudgeNoise, RankJudge, Scores, make_judge, noise_under, resamples
+from nesbs.ensemble.limits import Limits, member_costs
 from nesbs.ensemble.scoring import Judge, Score, scorer
 from nesbs.ensemble.selection import Selection
-from nesbs.ensemble.settings import EnsembleSettings, JudgeName, Method, SearchSettings
+from nesbs.ensemble.settings import (
+    EnsembleSettings,
+    JudgeName,
+    LimitSettings,
+    MemberSettings,
+    Method,
+    SearchSettings,
+)
 from nesbs.ensemble.trained_judge import ShortTraining, TrainedJudge, promising
 from nesbs.ensemble.tune_delta import tuned_proposals
 from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
 from nesbs.posterior import Posterior, ReferenceRanks
-from nesbs.samplers import Duplicates, Proposal, Sampler, SvgdRd
+from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, differing
 from nesbs.supernet import Estimator, Supernet
@@ -65,6 +72,15 @@ def far_apart(ensembles: Sequence[Sequence[Architecture]], share: float) -> list
     shares = [differing(ensemble) for ensemble in ensembles]
     least = min(share, max(shares)) - 1e-9  # sums of shares are rounded
     return [place for place, found in enumerate(shares) if found >= least]
+
+
+def which_count(
+    ensembles: Sequence[Sequence[Architecture]], apart: float = 0.0, limits: Limits | None = None
+) -> list[int]:
+    """Return the places of ensembles that count: within the limits, and of those the ones that are `far_apart`."""
+    within = list(range(len(ensembles))) if limits is None else limits.places(ensembles)
+    far = far_apart([ensembles[place] for place in within], apart) if within else []
+    return [within[place] for place in far]
 
 
 def _best_of(
@@ -108,6 +124,8 @@ def forward_select(
     for _ in range(size):
         larger = [[*chosen, candidate] for candidate in left]
         places = range(len(larger)) if counted is None else counted(larger)
+        if not places:
+            raise NoEnsembleError(f"no {size} of {len(larger) + len(chosen)} candidates are within search.limits")
         best, losses = _best_of(larger, score, noise, places)
         chosen.append(left.pop(best))
         loss = losses[best]
@@ -123,12 +141,13 @@ def decide(
     noise: JudgeNoise[Architecture] | None = None,
     *,
     apart: float = 0.0,
+    limits: Limits | None = None,
 ) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
     """Choose from proposals: the members, their loss, their proposal, and the losses of all proposals.
 
     The best proposal (line 8); with `forward` (ours, not the paper's) a greedy choice from all their candidates where
     that is better, which is no proposal. With `noise` (ours too) better means: beyond it. Members differ on the share
-    `apart` of their edges where they can (ours too).
+    `apart` of their edges where they can, and a greedy choice is within the `limits`, as all proposals are (ours too).
     """
     best, losses = choose(proposals, score, noise, apart=apart)
     candidates = _candidates(proposals)
@@ -136,7 +155,13 @@ def decide(
     size = len(drawn)
     if method == "forward" and len(candidates) >= size:
         # Greedy is usually better than the best round, not always: keep the better of the two.
-        greedy, greedy_loss = forward_select(candidates, size, score, noise, counted=partial(far_apart, share=apart))
+        def counted(ensembles: Sequence[Sequence[Architecture]]) -> list[int]:
+            return which_count(ensembles, apart, limits)
+
+        try:
+            greedy, greedy_loss = forward_select(candidates, size, score, noise, counted=counted)
+        except NoEnsembleError:  # the first members leave no room for the others
+            return drawn, losses[best], proposals[best], losses
         farther = 1 in far_apart([drawn, greedy], apart)
         if farther and greedy_loss < losses[best] and (noise is None or noise.is_better(greedy, drawn)):
             return tuple(greedy), greedy_loss, None, losses
@@ -184,6 +209,7 @@ def search(
     gain_pool: Literal["uniform", "posterior"] = DEFAULT.gain_pool,
     noise: int = DEFAULT.noise,
     apart: float = DEFAULT.apart,
+    limits: LimitSettings = DEFAULT.limits,
     judge_candidates: int = DEFAULT.judge_candidates,
     judge_pool: Literal["drawn", "likeliest"] = DEFAULT.judge_pool,
     judge_epochs: int = DEFAULT.judge_epochs,
@@ -195,7 +221,8 @@ def search(
     Members' predictions are averaged after the softmax, or with `combine="logits"` before it. The other settings are
     those of the recipe's section `search` (`SearchSettings`); `tune="bayesian"` optimises δ instead of taking the
     sampler's. `judge="evidence"` asks for the `ranks` that the posterior was fitted to, `judge="trained"` for a
-    `training` of candidates. `on_progress` is told how many candidates are estimated, of how many (when δ is tuned:
+    `training` of candidates. `limits` are those of networks as the settings of `training` build them, by default the
+    space's own. `on_progress` is told how many candidates are estimated, of how many (when δ is tuned:
     values of δ), and then those that a judge compares with.
 
     >>> from nesbs.data import load_dataset
@@ -217,11 +244,12 @@ def search(
     estimator = Estimator(supernet, split, batch_size=settings.batch_size)
     score = scorer(estimator, combine)
     used = make_judge(settings, score, estimator, posterior, ranks, size=size, seed=seed)
+    within = _limits(settings, posterior, split, training, size)
 
     def propose(drawing: Sampler, *trial: int) -> list[Proposal]:
         random = rng.generator(seed, "search", drawing.name, *trial)
         rounds, policy = settings.rounds, settings.duplicates
-        return drawing.propose(posterior, size=size, rounds=rounds, duplicates=policy, generator=random)
+        return drawing.propose(posterior, size=size, rounds=rounds, duplicates=policy, allowed=within, generator=random)
 
     if settings.tune == "bayesian":
         proposals, deltas = tuned_proposals(sampler, propose, used, settings, seed, on_progress)
@@ -239,9 +267,22 @@ def search(
     weights = resamples(len(split), settings.noise, seed=seed).to(split.device) if settings.noise else None
     if settings.judge == "trained" and training is not None:
         networks = TrainedJudge(posterior.space, training, split, settings, size=size, combine=combine, seed=seed)
-        return _chosen_by_training(drawn, networks, posterior, settings, weights, seed)
+        return _chosen_by_training(drawn, networks, posterior, settings, weights, within)
     noise_ = None if weights is None else noise_under(weights, used, posterior)
-    return _chosen(drawn, used, score, settings, noise_, on_progress)
+    return _chosen(drawn, used, score, settings, noise_, on_progress, within)
+
+
+def _limits(
+    settings: SearchSettings, posterior: Posterior, split: Split, training: ShortTraining | None, size: int
+) -> Limits | None:
+    """The limits of what members cost, None where there are none; raises where they are impossible."""
+    if not settings.limits.bounds:
+        return None
+    costs = None if training is None else training.costs
+    members = MemberSettings() if training is None else training.settings
+    limits = Limits(settings.limits, costs or member_costs(posterior.space, split, members), size)
+    limits.check()
+    return limits
 
 
 def _chosen(
@@ -251,13 +292,16 @@ def _chosen(
     settings: SearchSettings,
     noise: JudgeNoise[Architecture] | None,
     on_progress: OnProgress | None,
+    limits: Limits | None,
 ) -> Selection:
     """What a judge chooses from the ensembles drawn; what it compares with is estimated first."""
     started = time.perf_counter()
     if isinstance(judge, RankJudge):
         _losses_alone(judge.compared, score, on_progress)
     proposals = [proposal for proposal, _ in drawn.proposals]
-    members, value, proposal, values = decide(proposals, judge, settings.method, noise, apart=settings.apart)
+    members, value, proposal, values = decide(
+        proposals, judge, settings.method, noise, apart=settings.apart, limits=limits
+    )
     round_, delta = (None, None) if proposal is None else (proposal.round, proposal.delta)
     choice = replace(drawn, architectures=members, loss=value, round=round_, delta=delta)
     if settings.judge == "likelihood":
@@ -278,16 +322,22 @@ def _chosen_by_training(
     posterior: Posterior,
     settings: SearchSettings,
     weights: Tensor | None,
-    seed: int,
+    limits: Limits | None,
 ) -> Selection:
     """What forward selection chooses from candidates that are trained; copies of one where duplicates are allowed."""
     pool = [architecture for architecture, _ in drawn.candidates] if settings.judge_pool == "drawn" else []
-    places = networks.train(promising(posterior, pool, settings.judge_candidates, seed=seed))
+    count = settings.judge_candidates
+    first: tuple[Architecture, ...] = ()
+    if limits is not None:  # candidates hold an ensemble that is within the limits
+        whole = [proposal.architectures for proposal, _ in drawn.proposals]
+        first = max(whole, key=lambda one: float(posterior.log_prob(one).sum()))
+    places = networks.train(promising(posterior, pool, count, seed=networks.seed, first=first, allowed=limits))
     noise = None if weights is None else noise_under(weights, networks, posterior, networks.architectures.__getitem__)
     more = networks.another if settings.duplicates == "allow" else None
 
     def counted(ensembles: Sequence[Sequence[int]]) -> list[int]:
-        return far_apart([[networks.architectures[place] for place in one] for one in ensembles], settings.apart)
+        members = [[networks.architectures[place] for place in one] for one in ensembles]
+        return which_count(members, settings.apart, limits)
 
     chosen, loss = forward_select(places, networks.size, networks, noise, more=more, counted=counted)
     alone = networks([[place] for place in range(len(networks.architectures))]).tolist()

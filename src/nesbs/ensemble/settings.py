@@ -30,6 +30,32 @@ JudgeName = Literal["likelihood", "posterior", "evidence", "trained"]
 WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2 to 7 ms a step
 
 
+class LimitSettings(Settings):
+    """What members may cost at most, as they are built (recipe section `search.limits`)."""
+
+    parameters: int | None = Field(None, ge=1, le=10**15, description="without the auxiliary tower")
+    multiply_adds: int | None = Field(
+        None, ge=1, le=10**15, description="for one image, of convolutions and linear layers"
+    )
+    latency: float | None = Field(
+        None, gt=0, le=1e9, description="milliseconds for one image, predicted from the times of operations"
+    )
+    device: str = Field(
+        "cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="where latency is measured: cpu, cuda or cuda:1"
+    )
+    per: Literal["member", "ensemble"] = Field("member", description="of each member, or of all together")
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The limits that are set, by name.
+
+        >>> LimitSettings(parameters=500_000).bounds
+        {'parameters': 500000}
+        """
+        names = ("parameters", "multiply_adds", "latency")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
 class SearchSettings(Settings):
     """How an ensemble is chosen (recipe section `search`)."""
 
@@ -74,6 +100,7 @@ class SearchSettings(Settings):
         description="share of edges on which two members must differ in the mean; where no ensemble does, those that "
         "differ most count",
     )
+    limits: LimitSettings = LimitSettings()
     judge_candidates: int = Field(
         16, ge=1, le=MAX_ARCHITECTURES, description="of the judge trained: candidates, the most probable ones"
     )

@@ -14,7 +14,8 @@ from nesbs.ensemble.settings import MemberSettings, SearchSettings
 from nesbs.errors import expect
 from nesbs.metrics import Combine
 from nesbs.posterior import Posterior
-from nesbs.spaces import Architecture, Member, Space
+from nesbs.samplers import Allowed
+from nesbs.spaces import Architecture, Member, Space, TimedCosts
 from nesbs.training import Epoch, side_by_side
 
 DRAWS = 10_000  # of the posterior, among which its likeliest architectures are looked for
@@ -23,8 +24,9 @@ DRAWS = 10_000  # of the posterior, among which its likeliest architectures are 
 class ShortTraining:
     """How candidates are trained to be judged: on which images, and as members of which settings.
 
-    The search says for how many epochs. `on_epoch` is told a network's name and the epoch that has ended. Here networks
-    are trained in memory; a run keeps them in its folder (`runs/judging.py`).
+    The search says for how many epochs. `costs` are those of the networks, where they are known. `on_epoch` is told a
+    network's name and the epoch that has ended. Here networks are trained in memory; a run keeps them in its folder
+    (`runs/judging.py`).
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class ShortTraining:
         split: SearchTrain,
         settings: MemberSettings | None = None,
         *,
+        costs: TimedCosts | None = None,
         on_epoch: Callable[[str, Epoch], None] | None = None,
     ) -> None:
         expect_split(split, "data.search_train")
@@ -39,7 +42,7 @@ class ShortTraining:
         expect(
             settings, (MemberSettings, type(None)), "settings must be MemberSettings such as MemberSettings(cells=5)"
         )
-        self.split, self.settings, self._on_epoch = split, settings or MemberSettings(), on_epoch
+        self.split, self.settings, self.costs, self._on_epoch = split, settings or MemberSettings(), costs, on_epoch
         self._started: float | None = None
 
     def begin(self, networks: int, epochs: int) -> None:
@@ -91,7 +94,7 @@ class TrainedJudge:
     ) -> None:
         self.architectures: list[Architecture] = []  # of the networks that are trained; copies of one are several
         self._space, self._training, self._split, self._settings = space, training, split, settings
-        self.size, self._combine, self._seed = size, combine, seed
+        self.size, self.seed, self._combine = size, seed, combine
         self._predictions: list[Tensor] = []  # of each network: its label's probabilities, or what logits ask for
 
     def train(self, architectures: Sequence[Architecture]) -> list[int]:
@@ -109,7 +112,7 @@ class TrainedJudge:
             begun = any(self._training.has_begun(name) for name in names)
             if spent and not begun and len(self.architectures) >= self.size:
                 break
-            members = self._training.networks(self._space, some, names, settings.judge_epochs, seed=self._seed)
+            members = self._training.networks(self._space, some, names, settings.judge_epochs, seed=self.seed)
             self._predictions += [self._predicted(member) for member in members]
             self.architectures += some
         return list(range(first, len(self.architectures)))
@@ -136,10 +139,19 @@ class TrainedJudge:
         return (of_label(log_probs, self._split.labels) if self._combine == "probabilities" else log_probs)[0]
 
 
-def promising(posterior: Posterior, drawn: Sequence[Architecture], count: int, *, seed: int = 0) -> list[Architecture]:
+def promising(
+    posterior: Posterior,
+    drawn: Sequence[Architecture],
+    count: int,
+    *,
+    seed: int = 0,
+    first: Sequence[Architecture] = (),
+    allowed: Allowed | None = None,
+) -> list[Architecture]:
     """Return so many different architectures, the most probable first: of those drawn, then of the whole posterior.
 
-    The posterior's likeliest are looked for among many draws of it, so it may know fewer.
+    The posterior's likeliest are looked for among many draws of it, so it may know fewer. All are `allowed`; those
+    that are to be there in any case come `first`.
 
     >>> from nesbs.spaces import toy_edges
     >>> logits = torch.tensor([[0.0, 1.0, 3.0]] * 3)
@@ -153,8 +165,9 @@ def promising(posterior: Posterior, drawn: Sequence[Architecture], count: int, *
         log_p = posterior.log_prob(distinct).tolist() if distinct else []
         return [distinct[place] for place in sorted(range(len(distinct)), key=lambda place: -log_p[place])]
 
-    candidates = ordered(drawn)
+    candidates = list(dict.fromkeys([*first, *ordered(drawn)]))
     if len(candidates) < count:
         more = posterior.sample(DRAWS, generator=rng.generator(seed, "judge", "likeliest"))
+        more = [one for one in more if allowed is None or allowed((one,))]
         candidates = list(dict.fromkeys([*candidates, *ordered(more)]))
     return candidates[:count]

@@ -70,6 +70,7 @@ class Recipe(Settings):
         ('leave-one-out gradients for the posterior', 'forward selection over all candidates')
         """
         supernet, posterior, apart = self.supernet, self.posterior, self.search.apart
+        limits = self.search.limits.bounds
         parts = {
             f"groups of paths in the supernet's training (supernet.paths={supernet.paths})": supernet.paths != "one",
             "no dead architectures in the supernet's training": supernet.skip_dead,
@@ -85,6 +86,7 @@ class Recipe(Settings):
             != "likelihood",
             "the most probable of the ensembles that held-out images do not tell apart": self.search.noise > 0,
             f"members that differ on {100 * apart:g} % of their edges (search.apart)": apart > 0,
+            f"limits of what members cost (search.limits: {', '.join(limits)})": bool(limits),
         }
         searched = self.ensemble.architectures is None
         return tuple(phrase for phrase, is_used in parts.items() if searched and is_used)

@@ -12,6 +12,7 @@ from nesbs.records.curves import CurvesRecord
 from nesbs.records.distilled import DistilledRecord
 from nesbs.records.latency import LatencyRecord
 from nesbs.records.metrics import MetricsRecord
+from nesbs.records.operation_times import OperationTimesRecord
 from nesbs.records.predictions import PredictionsRecord
 from nesbs.records.quality import QualityRecord
 from nesbs.records.recipe import RECIPE, Recipe, parse_yaml
@@ -33,6 +34,7 @@ class RunRecords:
     predictions: PredictionsRecord | None = None
     latency: LatencyRecord | None = None
     distilled: DistilledRecord | None = None
+    operation_times: OperationTimesRecord | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -48,6 +50,7 @@ class RunRecords:
             predictions=PredictionsRecord.find(folder),
             latency=LatencyRecord.find(folder),
             distilled=DistilledRecord.find(folder),
+            operation_times=OperationTimesRecord.find(folder),
         )
         if records == cls():
             check_begun(folder)

@@ -3,7 +3,7 @@ colour alone.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from xml.etree import ElementTree as ET
 
@@ -111,8 +111,18 @@ def lines(
     return markup(root)
 
 
-def scatter(title: str, x_name: str, y_name: str, groups: Sequence[tuple[str, str, Sequence[Range]]]) -> Markup:
-    """Points (x, y) in groups of (name, shape, points); the shapes are ring, disc and star, the last group on top."""
+def scatter(
+    title: str,
+    x_name: str,
+    y_name: str,
+    groups: Sequence[tuple[str, str, Sequence[Range]]],
+    *,
+    labels: Mapping[str, Range] | None = None,
+) -> Markup:
+    """Points (x, y) in groups of (name, shape, points); the shapes are ring, disc and star, the last group on top.
+
+    `labels` are texts beside points.
+    """
     root = svg(title, (0, 0, WIDTH, BASE + 58), "chart")
     groups = [group for group in groups if group[2]]
     across, up = (with_room([point[axis] for _, _, points in groups for point in points]) for axis in (0, 1))
@@ -124,6 +134,10 @@ def scatter(title: str, x_name: str, y_name: str, groups: Sequence[tuple[str, st
         _point(ET.SubElement(root, "g", {"class": "key"}), kind, (x, y - 4))
         shape(root, "text", name, x=x + 12, y=y)
         x += 30 + 7 * len(name)
+    for name, point in (labels or {}).items():
+        left, top = place(*point)
+        before = left > WIDTH / 2  # a text at the right edge ends where its point is
+        shape(root, "text", name, x=left + (-8 if before else 8), y=top - 6, text_anchor="end" if before else "start")
     return markup(root)
 
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from nesbs.ensemble import SearchSettings
+from nesbs.ensemble import LimitSettings, SearchSettings
 from nesbs.errors import NesbsError
 from nesbs.records import SelectionRecord
+from nesbs.records.operation_times import MemberTimes, OperationTimesRecord
 from nesbs.records.run import StageRecord
 from nesbs.records.search import ProposalRecord
 from nesbs.report import cells, charts, formats
@@ -91,6 +92,32 @@ def rounds(selection: SelectionRecord) -> dict[str, Any]:
         "highest": max((entry.loss for entry in rows if entry.loss is not None), default=None),
         "candidates": [(numbers[text], text, loss) for text, loss in losses.items()],
     }
+
+
+def latency_lines(record: OperationTimesRecord | None, limits: LimitSettings) -> list[str]:
+    """Say what the chosen members take for one image, predicted and measured, and whether that is above the limit.
+
+    >>> times = MemberTimes(predicted=2.0, median=2.75, lower=2.5, upper=3.0)
+    >>> latency_lines(OperationTimesRecord(device="cpu", chosen=[times]), LimitSettings(latency=2.5))
+    ['Member 1 takes 2.75 ms on cpu (quartiles 2.50 to 3.00, predicted 2.00): above search.limits.latency=2.5.']
+    """
+    chosen = (record.chosen or ()) if record else ()
+    limit, where = limits.latency, f"on {record.device if record else None}"
+    if limit is None or not chosen:
+        return []
+
+    def line(subject: str, members: Sequence[MemberTimes]) -> str:
+        total = {
+            name: sum(float(getattr(one, name) or 0.0) for one in members)
+            for name in ("median", "lower", "upper", "predicted")
+        }
+        measured = "{median:.2f} ms {where} (quartiles {lower:.2f} to {upper:.2f}, predicted {predicted:.2f})"
+        verdict = "above" if total["median"] > limit else "within"
+        return f"{subject} takes {measured.format(where=where, **total)}: {verdict} search.limits.latency={limit:g}."
+
+    if limits.per == "ensemble":
+        return [line("The ensemble", chosen)]
+    return [line(f"Member {number}", [one]) for number, one in enumerate(chosen, start=1)]
 
 
 def _is_choice(selection: SelectionRecord, proposal: ProposalRecord) -> bool:

@@ -36,6 +36,7 @@ WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.toget
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
 ADDED_LATER |= {"data.class_weights", "data.calibration_fraction"}
 ADDED_LATER |= {f"search.{name}" for name in ("judge", "gain", "gain_pool", "noise", "apart")}
+ADDED_LATER |= {f"search.limits.{name}" for name in ("parameters", "multiply_adds", "latency", "device", "per")}
 ADDED_LATER |= {f"search.judge_{name}" for name in ("candidates", "epochs", "pool", "seconds")}
 
 

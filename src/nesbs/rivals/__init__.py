@@ -6,9 +6,9 @@ from nesbs.rivals.deep import deep
 from nesbs.rivals.enas import enas
 from nesbs.rivals.gdas import gdas
 from nesbs.rivals.mc_droppath import mc_droppath
-from nesbs.rivals.nes_re import evolve, mutate, nes_re
+from nesbs.rivals.nes_re import best_of_births, evolve, mutate, nes_re
 from nesbs.rivals.nes_rs import nes_rs, single_best
-from nesbs.rivals.pools import uniform_draws, uniform_pool
+from nesbs.rivals.pools import likeliest_allowed, uniform_draws, uniform_pool
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.rivals.rsps import rsps
 from nesbs.rivals.setn import setn

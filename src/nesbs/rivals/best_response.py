@@ -16,7 +16,7 @@ from torch import Tensor
 from nesbs import metrics, rng
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, straight_through
-from nesbs.rivals.learner import LEARNING_RATE, Learner, Step, learn, live_path
+from nesbs.rivals.learner import LEARNING_RATE, Learner, Step, learn, likeliest_of, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.supernet import Estimator, Supernet
 
@@ -80,7 +80,7 @@ def snas(request: SearchRequest) -> SearchResult:
         batch_size=request.settings.batch_size,
     )
     supernet, posterior = best_response(request, fitted)
-    return SearchResult(posterior.mode(), supernet)
+    return SearchResult(likeliest_of(request, posterior, posterior.mode(), "snas"), supernet)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nesbs.data import steps_per_epoch
 from nesbs.posterior import Posterior
-from nesbs.rivals.learner import Learner, Step, learn
+from nesbs.rivals.learner import Learner, Step, learn, likeliest_of
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
 from nesbs.training import learning_rate as scheduled
@@ -63,7 +63,8 @@ def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult
 
     name = "darts-2nd" if second_order else "darts"
     learn(learner, request, name=name, gradient=gradient, loss=train_loss, momentum=MOMENTUM)
-    return SearchResult(derive(learner.posterior()), learner.supernet)
+    posterior = learner.posterior()
+    return SearchResult(likeliest_of(request, posterior, derive(posterior), name), learner.supernet)
 
 
 def hyper_gradient(

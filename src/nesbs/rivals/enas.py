@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path
+from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path, samples_of
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet
@@ -115,5 +115,5 @@ def enas(request: SearchRequest) -> SearchResult:
 
     learn(learner, request, name="enas", gradient=gradient, loss=loss, learning_rate=LEARNING_RATE)
     random = rng.generator(request.seed, "enas", "drawn")
-    drawn, _, _ = learner.draw(learner.logits.cpu(), request.samples, random)
+    drawn = samples_of(request, lambda count: learner.draw(learner.logits.cpu(), count, random)[0])
     return best_of(request, learner.supernet, drawn)

@@ -11,7 +11,7 @@ A space that chooses a node's inputs has them drawn as its operations are.
 from torch import Tensor
 
 from nesbs.posterior import straight_through
-from nesbs.rivals.learner import Learner, Step, learn, live_path
+from nesbs.rivals.learner import Learner, Step, learn, likeliest_of, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
 
 HOTTEST, COLDEST = 10.0, 0.1  # of the paper
@@ -43,4 +43,5 @@ def gdas(request: SearchRequest) -> SearchResult:
         return learner.path_loss(step.batch, live_path(request, lambda: draw(1, generator=step.random)[0]))
 
     learn(learner, request, name="gdas", gradient=gradient, loss=loss, momentum=0.5)
-    return SearchResult(learner.posterior().mode(), learner.supernet)
+    posterior = learner.posterior()
+    return SearchResult(likeliest_of(request, posterior, posterior.mode(), "gdas"), learner.supernet)

@@ -5,6 +5,7 @@ through it from the other half, step by step.
                 weights ← SGD on a training batch, along the path or the mixture that the method takes
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,9 @@ from torch.optim.adam import adam
 from nesbs import metrics, rng
 from nesbs.data import Split
 from nesbs.posterior import Posterior
+from nesbs.rivals.pools import likeliest_allowed
 from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.samplers import draws_within
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 from nesbs.training import Batch, train
@@ -145,6 +148,20 @@ def live_path(request: SearchRequest, draw: Callable[[], Architecture]) -> Archi
         if not (request.settings.skip_dead and request.space.is_dead(path)):
             break
     return path
+
+
+def likeliest_of(request: SearchRequest, posterior: Posterior, wanted: Architecture, name: str) -> Architecture:
+    """What a search would end with, or where that is beyond the limits the likeliest architecture that is not."""
+    return likeliest_allowed(
+        posterior, wanted, request.allowed, generator=rng.generator(request.seed, name, "within limits")
+    )
+
+
+def samples_of(request: SearchRequest, draw: Callable[[int], list[Architecture]]) -> list[Architecture]:
+    """As many draws as the request asks for, all of them within its limits."""
+    if request.allowed is None:
+        return draw(request.samples)
+    return list(itertools.islice(draws_within(draw, 1, request.allowed), request.samples))
 
 
 def best_of(request: SearchRequest, supernet: Supernet, drawn: Sequence[Architecture]) -> SearchResult:

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 
 import torch
 
-from nesbs.ensemble import Score, Selection, forward_select
+from nesbs.ensemble import Limits, Score, Selection, forward_select
 from nesbs.rivals.pools import chosen
 from nesbs.rivals.settings import RivalSettings
+from nesbs.samplers import Allowed
 from nesbs.spaces import Architecture, Space
 
 DEFAULT = RivalSettings()
 
+TRIES = 100  # mutations of a parent, until one is within the limits
 PATIENCE = 10  # children for each architecture of the budget
 
 
@@ -59,12 +61,26 @@ def nes_re(
     >>> str(nes_re(toy_edges(), list(toy_edges())[:3], 1, score, budget=27, generator=random).architectures[0])
     '|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|'
     """
+    births = evolve(space, start, score, budget=budget, parents=parents, generator=generator)
+    return best_of_births(births, start, size, score, enough=enough)
+
+
+def best_of_births(
+    births: Iterator[Birth],
+    start: Sequence[Architecture],
+    size: int,
+    score: Score,
+    *,
+    enough: Callable[[Collection[Architecture]], bool] | None = None,
+    limits: Limits | None = None,
+) -> Selection:
+    """ForwardSelect, within the `limits`, over the population `start` and all that are born to it."""
     judged = dict.fromkeys(start)
-    for birth in evolve(space, start, score, budget=budget, parents=parents, generator=generator):
+    for birth in births:
         judged.setdefault(birth.child)
         if enough is not None and enough(judged):
             break
-    members, loss = forward_select(list(judged), size, score)
+    members, loss = forward_select(list(judged), size, score, counted=None if limits is None else limits.places)
     return chosen("nes-re", members, loss, list(judged), score)
 
 
@@ -75,9 +91,13 @@ def evolve(
     *,
     budget: int,
     parents: int = DEFAULT.parents,
+    allowed: Allowed | None = None,
     generator: torch.Generator,
 ) -> Iterator[Birth]:
-    """The births of an evolution that begins with the population `start`, the oldest first."""
+    """The births of an evolution that begins with the population `start`, the oldest first.
+
+    Where limits say what is `allowed`, a child that is not is mutated again, up to 100 times; then it is as its parent.
+    """
     population, judged = deque(start), set(start)
     budget = min(budget, len(space))
     for _ in range(PATIENCE * budget):
@@ -85,7 +105,8 @@ def evolve(
             return
         able, _ = forward_select(list(population), min(parents, len(set(population))), score)
         parent = able[int(torch.randint(len(able), (), generator=generator))]
-        child = mutate(space, parent, generator=generator)
+        mutants = (mutate(space, parent, generator=generator) for _ in range(TRIES))
+        child = next((one for one in mutants if allowed is None or allowed((one,))), parent)
         judged.add(child)
         population.append(child)
         yield Birth(parent, child, population.popleft(), tuple(population))

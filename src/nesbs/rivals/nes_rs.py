@@ -9,13 +9,15 @@ probabilities the lowest validation loss, up to n members: `nesbs.ensemble.forwa
 
 from collections.abc import Sequence
 
-from nesbs.ensemble import Score, Selection, forward_select
+from nesbs.ensemble import Limits, Score, Selection, forward_select
 from nesbs.rivals.pools import chosen
 from nesbs.spaces import Architecture
 
 
-def nes_rs(pool: Sequence[Architecture], size: int, score: Score) -> Selection:
+def nes_rs(pool: Sequence[Architecture], size: int, score: Score, limits: Limits | None = None) -> Selection:
     """ForwardSelect over a pool of uniform draws; `score` says how they are judged, trained or by a supernet.
+
+    What is chosen is within the `limits`.
 
     >>> import torch
     >>> from nesbs.spaces import toy_edges
@@ -25,7 +27,7 @@ def nes_rs(pool: Sequence[Architecture], size: int, score: Score) -> Selection:
     >>> nes_rs(pool, 2, score).architectures == (pool[3], pool[2])
     True
     """
-    members, loss = forward_select(pool, size, score)
+    members, loss = forward_select(pool, size, score, counted=None if limits is None else limits.places)
     return chosen("nes-rs", members, loss, pool, score)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nesbs.data import SearchTrain, SearchValid, refuse_part
+from nesbs.samplers import Allowed
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet, SupernetSettings, build_supernet
 from nesbs.training import Epoch
@@ -15,7 +16,8 @@ class SearchRequest:
     """A one-shot search to be made: weights learn from `train`, what chooses paths from `valid`.
 
     `learning_rate` is that of what is learned beside the supernet's weights; None takes the method's own. Methods that
-    judge architectures at the end judge `samples` of them, in batches of `batch_size`. With a `checkpoint` an
+    judge architectures at the end judge `samples` of them, in batches of `batch_size`. What they end with is `allowed`,
+    where limits say what is. With a `checkpoint` an
     interrupted search resumes; `on_epoch` is called after every epoch.
     """
 
@@ -27,6 +29,7 @@ class SearchRequest:
     samples: int = 100
     batch_size: int = 250
     seed: int = 0
+    allowed: Allowed | None = None
     checkpoint: Path | None = None
     on_epoch: Callable[[Epoch], None] | None = None
 

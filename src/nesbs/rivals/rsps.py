@@ -7,9 +7,11 @@
 By error, as the paper judges. The supernet is the one NESBS trains, which is trained just so.
 """
 
+import itertools
+
 from nesbs import rng
 from nesbs.rivals.learner import best_of, by_error
-from nesbs.rivals.pools import uniform_pool
+from nesbs.rivals.pools import uniform_draws
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.supernet import Supernet, content_order
 
@@ -30,7 +32,8 @@ def rsps(request: SearchRequest, supernet: Supernet) -> SearchResult:
     """
     space, valid, size = request.space, request.valid, request.batch_size
     count = min(request.samples, len(space))
-    drawn = uniform_pool(space, count, generator=rng.generator(request.seed, "rsps"))
+    draws = uniform_draws(space, generator=rng.generator(request.seed, "rsps"), allowed=request.allowed)
+    drawn = list(itertools.islice(draws, count))
     first = valid.subset(content_order(valid)[:size])
     finalists = by_error(supernet, first, drawn, size)[:FINALISTS]
     return best_of(request, supernet, finalists)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nesbs import rng
 from nesbs.posterior import Posterior
-from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path
+from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path, samples_of
 from nesbs.rivals.request import SearchRequest, SearchResult
 
 
@@ -38,5 +38,6 @@ def setn(request: SearchRequest) -> SearchResult:
         return learner.path_loss(step.batch, live_path(request, lambda: space.sample(generator=step.random)))
 
     learn(learner, request, name="setn", gradient=gradient, loss=loss, momentum=0.5)
-    drawn = learner.posterior().sample(request.samples, generator=rng.generator(request.seed, "setn", "drawn"))
+    random = rng.generator(request.seed, "setn", "drawn")
+    drawn = samples_of(request, lambda count: learner.posterior().sample(count, generator=random))
     return best_of(request, learner.supernet, drawn)

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from nesbs.ensemble import Score, Selection, choose
 from nesbs.errors import NesbsError
 from nesbs.rivals.pools import chosen
-from nesbs.samplers import Proposal
+from nesbs.samplers import Allowed, NoEnsembleError, Proposal
 from nesbs.spaces import Architecture
 
 
-def urs(pool: Sequence[Architecture], size: int, score: Score) -> Selection:
+def urs(pool: Sequence[Architecture], size: int, score: Score, allowed: Allowed | None = None) -> Selection:
     """The best of the ensembles that a pool of uniform draws falls into, `size` architectures at a time.
 
-    The pool is the budget: T is its length divided by n, and what is left over is not judged.
+    The pool is the budget: T is its length divided by n, and what is left over is not judged. Where limits say what
+    is `allowed`, other ensembles do not count.
 
     >>> import torch
     >>> from nesbs.spaces import toy_edges
@@ -29,5 +30,8 @@ def urs(pool: Sequence[Architecture], size: int, score: Score) -> Selection:
     if rounds < 1:
         raise NesbsError(f"urs: a pool of {len(pool)} architectures holds no ensemble of {size}: raise rivals.pool")
     proposals = [Proposal(tuple(pool[t * size : (t + 1) * size]), t + 1) for t in range(rounds)]
+    proposals = [one for one in proposals if allowed is None or allowed(one.architectures)]
+    if not proposals:
+        raise NoEnsembleError(f"urs: no ensemble of a pool of {len(pool)} architectures is within search.limits")
     best, losses = choose(proposals, score)
     return chosen("urs", proposals[best].architectures, losses[best], pool[: rounds * size], score)

@@ -5,7 +5,7 @@ import importlib.util
 import torch
 
 from nesbs.data import Dataset
-from nesbs.ensemble import design_member
+from nesbs.ensemble import Limits, design_member, member_costs
 from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
 from nesbs.runs.measures import gather
@@ -41,6 +41,8 @@ def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
     space.check_images(*data.train.size)
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
     recipe.search.check_candidates(recipe.ensemble.size)
+    if recipe.search.limits.bounds:
+        Limits(recipe.search.limits, member_costs(space, data.train, recipe.members), recipe.ensemble.size).check()
     if recipe.search.judge == "evidence" and recipe.posterior.reference == 0:
         raise NesbsError("search.judge=evidence judges by posterior.reference, which is 0: set it, for example to 256")
     if recipe.search.tune == "bayesian":

@@ -16,14 +16,22 @@ from nesbs.records.run import JudgingRecord
 from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.stage_progress import Stage
-from nesbs.spaces import Architecture, Member, Space
+from nesbs.spaces import Architecture, Member, Space, TimedCosts
 
 
 class KeptTraining(ShortTraining):
     """Trains candidates in a folder of a run; their seconds, also those before a kill, are in the stage's record."""
 
-    def __init__(self, split: SearchTrain, settings: MemberSettings, *, folder: Path, stage: Stage) -> None:
-        super().__init__(split, settings)
+    def __init__(
+        self,
+        split: SearchTrain,
+        settings: MemberSettings,
+        *,
+        folder: Path,
+        stage: Stage,
+        costs: TimedCosts | None = None,
+    ) -> None:
+        super().__init__(split, settings, costs=costs)
         self._folder, self._stage = folder, stage
         before = stage.earlier.judging or JudgingRecord()
         self._seconds_before = float(before.seconds or 0.0)

@@ -70,10 +70,12 @@ def apply_changes(values: dict[str, Any], changes: Changes, settings: type[Setti
     for key, value in changes.items() if isinstance(changes, Mapping) else map(_parsed, changes):
         if key not in settable:
             raise NesbsError(f"unknown setting {key}: {did_you_mean(key, settable)}")
-        *section, name = key.split(".", 1)
-        inner = values.setdefault(section[0], {}) if section else values
-        if not isinstance(inner, dict):
-            raise NesbsError(f"section {section[0]} must hold settings, found {shown(inner)}")
+        *sections, name = key.split(".")
+        inner = values
+        for section in sections:
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise NesbsError(f"section {section} must hold settings, found {shown(inner)}")
         inner[name] = value
 
 
@@ -139,10 +141,10 @@ def described_keys() -> list[tuple[str, str, str]]:
     """
     described = []
     for key, default in flatten(Recipe().model_dump(mode="json")).items():
-        model: type[Settings] = Recipe
+        model: Settings = Recipe()
         *sections, name = key.split(".")
         for section in sections:
-            model = type(getattr(Recipe(), section))
+            model = getattr(model, section)
         text = yaml.safe_dump(default, default_flow_style=True, width=1000).removesuffix("...\n").strip()
-        described.append((key, text, model.model_fields[name].description or ""))
+        described.append((key, text, type(model).model_fields[name].description or ""))
     return described

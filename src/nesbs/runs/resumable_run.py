@@ -23,7 +23,7 @@ import torch
 
 from nesbs import files, rng
 from nesbs.data import Dataset, Split, load_dataset
-from nesbs.ensemble import Ensemble, SearchSettings, Selection, search
+from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, member_costs, search
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
@@ -37,6 +37,7 @@ from nesbs.records import (
     Recipe,
     RunRecord,
 )
+from nesbs.records.operation_times import MemberTimes, OperationTimesRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
@@ -51,7 +52,7 @@ from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
-from nesbs.spaces import Architecture, Space, get_space
+from nesbs.spaces import Architecture, OperationTimes, Space, TimedCosts, get_space, time_network
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
@@ -177,6 +178,38 @@ class Run:
         """The search space."""
         return get_space(self.recipe.space.name)
 
+    @cached_property
+    def member_costs(self) -> TimedCosts:
+        """What members cost, as the recipe builds them; operations are timed once, where latency is limited."""
+        costs, limits = member_costs(self.space, self.data.train, self.recipe.members), self.recipe.search.limits
+        if limits.latency is not None:
+            earlier = OperationTimesRecord.find(self.folder)
+            costs.times = None if earlier is None else earlier.times()
+            if costs.times is None:
+                costs.times = OperationTimes.measured(costs, limits.device)
+                OperationTimesRecord.of(costs.times).write(self.folder / OperationTimesRecord.FILE)
+        return costs
+
+    def _time_chosen(self, architectures: Sequence[Architecture]) -> None:
+        """Put the chosen members' times, predicted and measured, into the record, where latency is limited."""
+        costs = self.member_costs
+        if costs.times is not None:
+            chosen = [
+                MemberTimes(
+                    architecture=str(one),
+                    predicted=costs.times.predicted(costs, one),
+                    **vars(time_network(costs, one, costs.times.device)),
+                )
+                for one in architectures
+            ]
+            record = OperationTimesRecord.of(costs.times).replace(chosen=tuple(chosen))
+            record.write(self.folder / OperationTimesRecord.FILE)
+
+    def limits(self, size: int | None = None) -> Limits | None:
+        """What ensembles of so many members, by default the recipe's, may cost; None where nothing is limited."""
+        settings = self.recipe.search.limits
+        return Limits(settings, self.member_costs, size or self.recipe.ensemble.size) if settings.bounds else None
+
     def supernet(self) -> Supernet:
         """Stage 1 (Algorithm 1, line 2)."""
         path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
@@ -246,6 +279,7 @@ class Run:
             sampler, settings = get_sampler(self.recipe.sampler), self.recipe.search
             selection = self.search(supernet, posterior, sampler, settings, stage, folder="judge")
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
+            self._time_chosen(selection.architectures)
             files.write_json(path, selection.to_json())
         return selection
 
@@ -263,10 +297,8 @@ class Run:
         started = time.perf_counter()
         ranks = self.ranks(stage.untrained) if settings.judge == "evidence" else None
         prepared = time.perf_counter() - started
-        training = None
-        if settings.judge == "trained":
-            images, members = self.data.search_train, self.recipe.members
-            training = KeptTraining(images, members, folder=self.folder / folder, stage=stage)
+        images, members, costs = self.data.search_train, self.recipe.members, self.member_costs
+        training = KeptTraining(images, members, folder=self.folder / folder, stage=stage, costs=costs)
         selection = search(
             supernet,
             posterior,
@@ -320,7 +352,9 @@ class Run:
         random = rng.generator(self.recipe.seed, "uniform ensemble")
         size, duplicates = self.recipe.ensemble.size, self.recipe.search.duplicates
         prior = Posterior(self.space)
-        [proposal] = Uniform().propose(prior, size=size, rounds=1, duplicates=duplicates, generator=random)
+        [proposal] = Uniform().propose(
+            prior, size=size, rounds=1, duplicates=duplicates, allowed=self.limits(), generator=random
+        )
         return self._trained("uniform", proposal.architectures)
 
     def ensembles(self) -> dict[str, Ensemble]:

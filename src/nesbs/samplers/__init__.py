@@ -1,7 +1,17 @@
 """Ensembles drawn from p_α: Monte Carlo (Algorithm 2), SVGD-RD (Algorithm 3), uniform."""
 
 from nesbs.samplers.monte_carlo import MonteCarlo, Uniform
-from nesbs.samplers.proposals import DUPLICATES, Duplicates, NoEnsembleError, Proposal, Sampler, check_size
+from nesbs.samplers.proposals import (
+    DUPLICATES,
+    Allowed,
+    Duplicates,
+    NoEnsembleError,
+    Proposal,
+    Sampler,
+    check_size,
+    draws_within,
+    within_limits,
+)
 from nesbs.samplers.settings import Delta, SamplerSettings
 from nesbs.samplers.svgd_ensembles import Relaxation, SvgdRd
 from nesbs.samplers.svgd_rd import sample_svgd_rd

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from torch import Generator
 
 from nesbs.posterior import Posterior
-from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_proposals, without_duplicates
+from nesbs.samplers.proposals import (
+    DUPLICATES,
+    Allowed,
+    Duplicates,
+    Proposal,
+    check_proposals,
+    draws_within,
+    within_limits,
+    without_duplicates,
+)
 from nesbs.spaces import Architecture
 
 
@@ -24,14 +33,35 @@ class MonteCarlo:
     name = "monte-carlo"
 
     def propose(
-        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
+        self,
+        posterior: Posterior,
+        *,
+        size: int,
+        rounds: int,
+        duplicates: Duplicates = DUPLICATES,
+        allowed: Allowed | None = None,
+        generator: Generator,
     ) -> list[Proposal]:
-        """Draw `rounds` ensembles of `size`."""
+        """Draw `rounds` ensembles of `size`.
+
+        Of an ensemble that is not `allowed`, members that cost too much are drawn again (`within_limits`): under a
+        limit for each member they follow the posterior on condition that it holds.
+        """
         check_proposals(posterior, size, rounds, duplicates, generator)
 
+        def sample(count: int) -> list[Architecture]:
+            return posterior.sample(count, generator=generator)
+
+        others = None if allowed is None else draws_within(sample, size, allowed)
+
+        def another(*_: object) -> Architecture:
+            assert others is not None
+            return next(others)
+
         def draw(positions: list[int]) -> list[tuple[Architecture, ...]]:
-            drawn = posterior.sample(size * len(positions), generator=generator)
-            return [tuple(drawn[i : i + size]) for i in range(0, len(drawn), size)]
+            drawn = sample(size * len(positions))
+            ensembles = (drawn[i : i + size] for i in range(0, len(drawn), size))
+            return [within_limits(ensemble, allowed, another) for ensemble in ensembles]
 
         ensembles = without_duplicates(draw, rounds, posterior, duplicates)
         return [Proposal(ensemble, position + 1) for position, ensemble in ensembles]
@@ -44,9 +74,18 @@ class Uniform:
     name = "uniform"
 
     def propose(
-        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
+        self,
+        posterior: Posterior,
+        *,
+        size: int,
+        rounds: int,
+        duplicates: Duplicates = DUPLICATES,
+        allowed: Allowed | None = None,
+        generator: Generator,
     ) -> list[Proposal]:
-        """Draw `rounds` ensembles of `size`."""
+        """Draw `rounds` ensembles of `size`; a member that is not `allowed` is drawn again."""
         check_proposals(posterior, size, rounds, duplicates, generator)
         prior = Posterior(posterior.space)
-        return MonteCarlo().propose(prior, size=size, rounds=rounds, duplicates=duplicates, generator=generator)
+        return MonteCarlo().propose(
+            prior, size=size, rounds=rounds, duplicates=duplicates, allowed=allowed, generator=generator
+        )

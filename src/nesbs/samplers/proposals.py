@@ -1,6 +1,6 @@
-"""What a sampler is: it proposes the ensembles of all rounds at once, under a policy for duplicates."""
+"""What a sampler is: it proposes the ensembles of all rounds at once, under a policy for duplicates and limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -14,10 +14,12 @@ Duplicates = Literal["allow", "refuse", "redraw"]
 DUPLICATES: Duplicates = "redraw"  # what is done about members that are alike, unless something else is asked for
 TRIES = 100
 AT_ONCE = 10
+LIMIT_TRIES, LIMIT_AT_ONCE = 50_000, 100  # draws of one within the limits, which may leave little of a space
+Allowed = Callable[[Sequence[Architecture]], bool]  # whether an ensemble, or a part of one, is within the limits
 
 
 class NoEnsembleError(NesbsError):
-    """No ensemble without duplicates could be drawn."""
+    """No ensemble without duplicates, or none within the limits, could be drawn."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,16 @@ class Sampler(Protocol):
         """The sampler's name in recipes and records."""
 
     def propose(
-        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
+        self,
+        posterior: Posterior,
+        *,
+        size: int,
+        rounds: int,
+        duplicates: Duplicates = DUPLICATES,
+        allowed: Allowed | None = None,
+        generator: Generator,
     ) -> list[Proposal]:
-        """Draw `rounds` ensembles of `size` (for each δ of a grid, so many)."""
+        """Draw `rounds` ensembles of `size` (for each δ of a grid, so many), all of them `allowed`."""
 
 
 def check_size(space: Space, size: int, policy: Duplicates) -> None:
@@ -61,6 +70,49 @@ def check_proposals(posterior: Posterior, size: int, rounds: int, policy: Duplic
     if policy not in get_args(Duplicates):
         raise NesbsError(f"unknown duplicates {policy}: {did_you_mean(str(policy), get_args(Duplicates))}")
     check_size(posterior.space, size, policy)
+
+
+def draws_within(draw: Callable[[int], list[Architecture]], size: int, allowed: Allowed) -> Iterator[Architecture]:
+    """Draw architectures of which `size` copies are allowed, without end; an error where none comes up.
+
+    >>> from nesbs.spaces import toy_edges
+    >>> random = Generator().manual_seed(0)
+    >>> def draw(count):
+    ...     return toy_edges().sample(count, generator=random)
+    >>> draws = draws_within(draw, 2, lambda both: "conv" not in str(both))
+    >>> any("conv" in str(next(draws)) for _ in range(9))
+    False
+    """
+    tries = 0
+    while tries < LIMIT_TRIES:
+        tries += LIMIT_AT_ONCE
+        for one in draw(LIMIT_AT_ONCE):
+            if allowed((one,) * size):
+                tries = 0
+                yield one
+    raise NoEnsembleError(
+        f"none of {LIMIT_TRIES:,} architectures that were drawn is within search.limits: raise the limits, or let more "
+        "be drawn by a lower posterior.evidence or a higher posterior.temperature"
+    )
+
+
+def within_limits(
+    ensemble: Sequence[Architecture],
+    allowed: Allowed | None,
+    another: Callable[[list[Architecture], int], Architecture],
+) -> tuple[Architecture, ...]:
+    """Return an ensemble as it is where it is allowed; else with other members where these cost too much.
+
+    That is, more than what is left by those before, shared out evenly: then as many copies of the member as are still
+    missing are not allowed. `another` is given those before and the place, and returns what comes there instead.
+    """
+    if allowed is None or allowed(ensemble):
+        return tuple(ensemble)
+    members: list[Architecture] = []
+    for place, member in enumerate(ensemble):
+        fits = allowed([*members, *[member] * (len(ensemble) - place)])
+        members.append(member if fits else another(members, place))
+    return tuple(members)
 
 
 def without_duplicates(

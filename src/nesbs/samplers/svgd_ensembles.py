@@ -3,18 +3,31 @@
 The relaxation is the posterior as a density on ℝ^dims (paper, app. B.4), with a way back from a particle to choices.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Generator, Tensor
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.samplers.proposals import DUPLICATES, Duplicates, Proposal, check_proposals, without_duplicates
+from nesbs.samplers.proposals import (
+    DUPLICATES,
+    Allowed,
+    Duplicates,
+    Proposal,
+    check_proposals,
+    draws_within,
+    within_limits,
+    without_duplicates,
+)
 from nesbs.samplers.settings import DEFAULT, SamplerSettings
 from nesbs.samplers.svgd_rd import sample_svgd_rd
 from nesbs.spaces import Architecture
+
+NEAR = 1_000  # draws among which the nearest to a particle is looked for
 
 
 class Relaxation:
@@ -45,11 +58,35 @@ class Relaxation:
         """Return the nearest choice of every variable, (…, dims) to (…, variables) int64."""
         return self._blocks(x).masked_fill(~self._real, -torch.inf).argmax(-1)
 
+    def scores(self, x: Tensor) -> Tensor:
+        """Return how near each choice is, larger is nearer: (…, dims) to (…, variables, choices) on the CPU."""
+        return self._blocks(x).cpu()
+
     def _blocks(self, x: Tensor) -> Tensor:
         """(…, dims) to (…, variables, choices), zero where there is no choice."""
         table = x.new_zeros(*x.shape[:-1], self._real.numel())
         table = table.index_copy(-1, self._places, x)
         return table.reshape(*x.shape[:-1], *self._real.shape)
+
+
+class _Others:
+    """Architectures within the limits, in place of those that particles stand for and that are not."""
+
+    def __init__(self, posterior: Posterior, draws: Iterator[Architecture], *, repeats: bool) -> None:
+        self._draws, self._repeats = draws, repeats
+        self._drawn = list(dict.fromkeys(itertools.islice(draws, NEAR)))
+        self._choices = posterior.space.encode_all(self._drawn)  # (draws, variables), −1: plays no part
+
+    def nearest(self, scores: Tensor, members: list[Architecture], place: int) -> Architecture:
+        """The draw nearest to a particle, with scores (particles, variables, choices); a member only where that may be.
+
+        Where there is none, another draw.
+        """
+        rows = scores[place].expand(len(self._drawn), -1, -1)
+        near = rows.gather(-1, self._choices.clamp_min(0)[..., None])[..., 0]
+        order = near.masked_fill(self._choices < 0, 0.0).sum(-1).argsort(descending=True, stable=True)
+        some = (self._drawn[int(index)] for index in order)
+        return next((one for one in some if self._repeats or one not in members), None) or next(self._draws)
 
 
 @dataclass(frozen=True)
@@ -92,9 +129,21 @@ class SvgdRd:
         return [float(self.delta)] if isinstance(self.delta, (int, float)) else [float(d) for d in self.delta]
 
     def propose(
-        self, posterior: Posterior, *, size: int, rounds: int, duplicates: Duplicates = DUPLICATES, generator: Generator
+        self,
+        posterior: Posterior,
+        *,
+        size: int,
+        rounds: int,
+        duplicates: Duplicates = DUPLICATES,
+        allowed: Allowed | None = None,
+        generator: Generator,
     ) -> list[Proposal]:
-        """Draw `rounds` ensembles of `size` for each δ."""
+        """Draw `rounds` ensembles of `size` for each δ.
+
+        Of an ensemble that is not `allowed`, a particle that costs too much (`within_limits`) becomes the nearest of
+        1,000 draws from the posterior that do not. Particles gather where the posterior is high: to start them again
+        would seldom help.
+        """
         check_proposals(posterior, size, rounds, duplicates, generator)
         grid = [(round_ + 1, delta) for round_ in range(rounds) for delta in self.deltas]
         space = posterior.space
@@ -113,7 +162,17 @@ class SvgdRd:
                 record=True,
             )
             choices = relaxation.decode(particles).tolist()
-            return [tuple(space.architecture(row) for row in ensemble) for ensemble in choices]
+            ensembles = [[space.architecture(row) for row in ensemble] for ensemble in choices]
+            return [
+                within_limits(ensemble, allowed, lambda *which, near=near: others().nearest(near, *which))
+                for ensemble, near in zip(ensembles, relaxation.scores(particles), strict=True)
+            ]
+
+        @cache
+        def others() -> _Others:
+            assert allowed is not None
+            draws = draws_within(lambda count: posterior.sample(count, generator=generator), size, allowed)
+            return _Others(posterior, draws, repeats=duplicates == "allow")
 
         # Of a grid the values at which all particles become one are passed over.
         ensembles = without_duplicates(draw, len(grid), posterior, duplicates, may_drop=len(self.deltas) > 1)

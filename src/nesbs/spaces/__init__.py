@@ -11,6 +11,8 @@ from nesbs.spaces.architecture import ARCHITECTURE, Architecture, Variable, diff
 from nesbs.spaces.choice_cell import ChoiceCell
 from nesbs.spaces.darts import darts, toy_pairs
 from nesbs.spaces.nasbench201 import EdgeSpace, nasbench201, toy_edges
+from nesbs.spaces.network_cost import NetworkCost, NetworkCosts
+from nesbs.spaces.network_latency import Milliseconds, OperationTimes, TimedCosts, time_network
 from nesbs.spaces.network_size import multiply_adds, parameters, sizes_of, widest
 from nesbs.spaces.pairs import PairSpace
 from nesbs.spaces.space import Member, PathNetwork, Space, Stem

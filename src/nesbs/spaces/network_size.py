@@ -1,6 +1,7 @@
 """How big a network is: parameters, multiply-adds, and the widest one within a budget."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import torch
@@ -28,11 +29,16 @@ def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
     >>> multiply_adds(member, (3, 32, 32))
     7783040
     """
-    total, training = 0, member.training
+    return sum(layer_products(member, image).values())
+
+
+def layer_products(member: nn.Module, image: tuple[int, int, int]) -> Counter[nn.Module]:
+    """Multiply-adds of every convolution and linear layer that one image (channels, height, width) runs through."""
+    products: Counter[nn.Module] = Counter()
+    training = member.training
 
     def count(layer: nn.Module, _: object, outputs: torch.Tensor) -> None:
-        nonlocal total
-        total += outputs.numel() * layer.get_parameter("weight")[0].numel()
+        products[layer] += outputs.numel() * layer.get_parameter("weight")[0].numel()
 
     layers = [layer for layer in member.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
     hooks = [layer.register_forward_hook(count) for layer in layers]
@@ -43,7 +49,7 @@ def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
         member.train(training)
         for hook in hooks:
             hook.remove()
-    return total
+    return products
 
 
 def sizes_of(members: Iterable[Member], image: tuple[int, int, int]) -> dict[str, list[int]]:
