@@ -19,7 +19,6 @@ from nesbs.cli import app
 from nesbs.deploy import Classifier
 from nesbs.deploy.exporting import describe
 from nesbs.records.classifier import ExportRecord
-from nesbs.report.canvas import as_svg
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import training_recipe
 
@@ -53,6 +52,8 @@ RECIPE = [  # changes of the toy recipe that a page's own changes come after
 # Settings of functions in the code of a page: what makes them quick.
 SIZES = {
     "nesbs.reproduce.gaussians.sample_svgd_rd": {"steps": 20},
+    "nesbs.samplers.svgd_ensembles.sample_svgd_rd": {"steps": 5},
+    "nesbs.sample_svgd_rd": {"steps": 300},
     "nesbs.load_dataset": {"train_limit": 100, "test_limit": 20},
     "nesbs.train_supernet": SMALL,
     "nesbs.fit_posterior": {"steps": 2, "batch_size": 20},
@@ -108,7 +109,10 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch, *, converts: bool = False) -> N
     monkeypatch.setattr("nesbs.deploy.scikit_learn.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)
-    monkeypatch.setattr("nesbs.report.canvas.saved", lambda figure: (as_svg(figure), b""))  # no pixels
+    monkeypatch.setattr(
+        "nesbs.report.canvas.as_svg", lambda figure: "<svg/>"
+    )  # pictures: tests/reproduce, tests/compare
+    monkeypatch.setattr("nesbs.report.canvas.saved", lambda figure: ("<svg/>", b""))
     if not converts:
         monkeypatch.setattr("nesbs.cli.export.export_classifier", _described)
     monkeypatch.setitem(sys.modules, "pyautoattack", None)  # it takes its time with images that it cannot break

@@ -15,6 +15,7 @@ TINY = [
     "data.test_limit=40",
     "data.size=12",
     "space.name=toy-edges",
+    "sampler.steps=10",
     "supernet.cells=1",
     "members.cells=1",
     "supernet.epochs=2",
