@@ -24,6 +24,7 @@ from nesbs.runs.recipe import training_recipe
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
+SMALLER = {"rivals.pool=36": "rivals.pool=4", "rivals.pool_epochs=2": "rivals.pool_epochs=1"}
 # Added to a command of this name: what makes it short.
 SHORT = {
     "attack": [
@@ -133,7 +134,7 @@ def _quick(original, settings):
 
 def run_command(command: str, names: dict[str, str]) -> None:
     """Run a command, with the words that `names` knows put in; of what installs or takes hours, check the words."""
-    first, *words = [_filled(word, names) for word in shlex.split(command)]
+    first, *words = [SMALLER.get(word, _filled(word, names)) for word in shlex.split(command)]
     if first == "nesbs":
         assert call(*words, *SHORT.get(words[0], [])) == 0, command
     elif first == "make":

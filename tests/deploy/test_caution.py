@@ -68,7 +68,7 @@ def test_a_lost_file_is_made_anew_by_evaluating(made, tmp_path):
 def test_images_that_members_did_not_learn_from_are_fitted_to_where_there_are_such():
     test = torch.tensor([[[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]]).log()
     held_out = (torch.tensor([[0.7, 0.3]] * 4).log(), torch.tensor([0, 0, 0, 1]))
-    found = measure_abstention(test, torch.tensor([0, 1, 1]), held_out)
+    found = measure_abstention(test, torch.tensor([0, 1, 1]), held_out, fitted_on="search_valid")
     assert (found.fitted_on, found.fitted_images, found.measured_images) == ("search_valid", 4, 3)
     assert [row.covered for row in found.sets] == [1.0, None, None, None]  # 0.9 needs nine
     assert found.aurc == pytest.approx((0 + 0 + 1 / 3) / 3)

@@ -57,8 +57,8 @@ def ensembles_judged(recipe: Recipe) -> int:
     """How many ensembles `nesbs` judges: those of every round and δ. `nesbs-mc` is given as many.
 
     >>> from nesbs.runs.recipe import load_recipe
-    >>> ensembles_judged(load_recipe("cifar10-nasbench201"))  # five rounds, eight values of δ
-    40
+    >>> ensembles_judged(load_recipe("cifar10-nasbench201"))  # ten rounds, eight values of δ
+    80
     """
     return recipe.search.rounds * values_of_delta(recipe)
 

@@ -54,11 +54,11 @@ def parts(
 
 
 def measure_abstention(
-    networks: Tensor, labels: Tensor, held_out: tuple[Tensor, Tensor] | None = None
+    networks: Tensor, labels: Tensor, held_out: tuple[Tensor, Tensor] | None = None, *, fitted_on: str = HALF
 ) -> Abstention | None:
     """Measure when to answer, from log-probabilities (1 + members, test images, classes), the ensemble's first.
 
-    None where there are too few images to halve.
+    `fitted_on` names the `held_out` images. None where there are too few images to halve.
     """
     if len(labels) < 2:
         return None
@@ -72,6 +72,7 @@ def measure_abstention(
         member_aurc=[float(aurc(*each)) for each in zip(confidence[1:], right[1:], strict=True)],
         coverage=_rounded(coverage[shown]),
         risk=_rounded(risk[shown]),
+        fitted_on=fitted_on,
         fitted_images=len(fit_labels),
         measured_images=len(other_labels),
         thresholds=[_threshold(fit, fit_labels, other, other_labels, wanted) for wanted in ERRORS],

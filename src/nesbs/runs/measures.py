@@ -185,8 +185,8 @@ def _intervals(ensemble: Ensemble, material: Material, test: Tensor, on_unit: On
 
 
 def _abstention(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Abstention | None:
-    found = measure_abstention(test, material.split.labels, _held_out(ensemble, material))
-    return None if found is None else found.replace(fitted_on=material.fitted_on or HALF)
+    held_out, fitted_on = _held_out(ensemble, material), material.fitted_on or HALF
+    return measure_abstention(test, material.split.labels, held_out, fitted_on=fitted_on)
 
 
 def _held_out(ensemble: Ensemble, material: Material) -> tuple[Tensor, Tensor] | None:
