@@ -1,5 +1,7 @@
 """Every setting: bounded on both sides, and a wrong value is one line that names it."""
 
+from operator import attrgetter
+
 import pytest
 
 from nesbs.attacks.settings import AttackSettings
@@ -14,9 +16,10 @@ EVERY = [pytest.param(model, key, id=f"{model.__name__}-{key}") for model in MOD
 
 def of(model, key, value):
     """The settings with one of them set, and its value among them."""
-    *section, name = key.split(".")
-    settings = model.of({section[0]: {name: value}} if section else {name: value})
-    return getattr(getattr(settings, section[0]), name) if section else getattr(settings, name)
+    values = value
+    for name in reversed(key.split(".")):
+        values = {name: values}
+    return attrgetter(key)(model.of(values))
 
 
 def numbers(schema):

@@ -95,7 +95,7 @@ def parts_of(images):
     """The parts that images in [0, 1] belong to, by their brightest pixel: shifting lets black in from outside."""
     brightest = 255 * images.detach().flatten(1).amax(1)
     parts = set()
-    for value in brightest.tolist():
+    for value in brightest[brightest > 0].tolist():  # multiply-adds are counted with a black image
         [part] = [name for name, dark in DARKEST.items() if dark - APART <= value <= dark + BRIGHTER + APART]
         parts.add(part)
     return parts
