@@ -15,11 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.judges import described, mean_of
+from torch import Tensor
+
+from benchmarks.judges import described, what_is_drawn
 from benchmarks.timing import machine
 from benchmarks.truth import COLUMN, Truth
 from nesbs import files, rng
 from nesbs.ensemble import decide
+from nesbs.ensemble.judges import RankJudge, by_posterior
 from nesbs.posterior import Posterior
 from nesbs.records.provenance import provenance
 from nesbs.samplers import SvgdRd
@@ -31,24 +34,20 @@ APARTS = (0.0, 0.2, 0.35, 0.5)
 DRAWS = 3  # times that ensembles are drawn from a posterior; the first is the search's own
 
 
+def _no_loss(ensembles: object, weights: object = None, /) -> Tensor:
+    raise AssertionError("without gain no loss is asked for")
+
+
 def measure(posterior: Posterior, truth: Truth, seed: int, draw: int, rounds: int) -> list[dict[str, Any]]:
     """What is drawn, of that the draws at δ = 0, and what is chosen of it under every `apart`."""
     random = rng.generator(seed, "search", SvgdRd.name, *([draw] if draw else []))
     sampler = SvgdRd(delta=DELTAS)
     drawn = sampler.propose(posterior, size=SIZE, rounds=rounds, duplicates="redraw", generator=random)
-    every = [described(one.architectures, posterior, truth) for one in drawn]
-    plain = [row for row, one in zip(every, drawn, strict=True) if one.delta == 0]
     about = {"seed": seed, "draw": draw, "rounds": rounds}
-    rows: list[dict[str, Any]] = [
-        {**about, "chosen": "candidates", **mean_of(every)},
-        {**about, "chosen": "unjudged", **mean_of(plain)},
-    ]
-
-    def unlikely(ensembles: Sequence[Sequence[Any]]) -> Any:
-        return -posterior.log_prob([one for ensemble in ensembles for one in ensemble]).reshape(-1, SIZE).mean(1)
-
+    rows = [{**about, **row} for row in what_is_drawn(drawn, posterior, truth)]
+    judge = RankJudge(_no_loss, by_posterior(posterior, seed=seed), (), gain=0.0)
     for apart in APARTS:
-        members = decide(drawn, unlikely, "rounds", apart=apart)[0]
+        members = decide(drawn, judge, "rounds", apart=apart)[0]
         rows.append({**about, "chosen": "posterior", "apart": apart, **described(members, posterior, truth)})
     return rows
 

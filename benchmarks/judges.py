@@ -23,7 +23,7 @@ from nesbs.ensemble import SearchSettings, Selection, search
 from nesbs.posterior import Posterior
 from nesbs.records.provenance import provenance
 from nesbs.runs import Run
-from nesbs.samplers import get_sampler
+from nesbs.samplers import Proposal, get_sampler
 from nesbs.spaces import Architecture, differing
 
 GAINS = (0.0, 0.5, 1.0, 2.0)  # weights of what an ensemble adds
@@ -56,6 +56,16 @@ def mean_of(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
 
+def what_is_drawn(drawn: Sequence[Proposal], posterior: Posterior, truth: Truth) -> list[dict[str, Any]]:
+    """What there is to choose from: all ensembles drawn, and those at δ = 0."""
+    every = [described(one.architectures, posterior, truth) for one in drawn]
+    plain = [row for row, one in zip(every, drawn, strict=True) if one.delta == 0]
+    return [
+        {"chosen": "candidates", "ensembles": len(every), **mean_of(every)},
+        {"chosen": "unjudged", "ensembles": len(plain), **mean_of(plain)},
+    ]
+
+
 def chosen_by(run: Run, settings: SearchSettings, variance: float | None) -> Selection:
     """What a judge chooses from the run's own sampler."""
     sampler = get_sampler(run.recipe.sampler.model_copy(update={"name": "svgd-rd", "variance": variance}))
@@ -84,10 +94,7 @@ def measure(run: Run, truth: Truth, variance: float | None, gains: Sequence[floa
             seconds = time.perf_counter() - started
             if not rows:
                 drawn = [proposal for proposal, _ in choice.proposals]
-                every = [described(one.architectures, posterior, truth) for one in drawn]
-                plain = [row for row, one in zip(every, drawn, strict=True) if one.delta == 0]
-                rows.append({**about, "chosen": "candidates", "ensembles": len(every), **mean_of(every)})
-                rows.append({**about, "chosen": "unjudged", "ensembles": len(plain), **mean_of(plain)})
+                rows += [{**about, **row} for row in what_is_drawn(drawn, posterior, truth)]
             found = described(choice.architectures, posterior, truth)
             architectures = [str(one) for one in choice.architectures]
             cost = {"seconds": seconds, "judge_seconds": choice.judge_seconds}
