@@ -39,7 +39,7 @@ SHORT = {
         "--set",
         "closer=10",
     ],
-    "compare": ["--seeds", "1"],
+    "compare": ["--seeds", "1", "--set", "rivals.pool=4"],
     "curves": ["--seeds", "1"],
     "latency": ["--repeats", "2"],
     "quality": ["--architectures", "4", "--epochs", "1"],

@@ -158,7 +158,9 @@ def test_members_are_likelier_where_the_relaxation_is_narrower():
     posterior = Posterior(nasbench201(), 2 * torch.randn(6, 5, generator=random(7)))
 
     def mean_log_p(variance):
-        drawn = SvgdRd(delta=0.0, variance=variance).propose(posterior, size=3, rounds=10, generator=random())
+        drawn = SvgdRd(delta=0.0, steps=300, variance=variance).propose(
+            posterior, size=3, rounds=10, generator=random()
+        )
         return float(posterior.log_prob([one for proposal in drawn for one in proposal.architectures]).mean())
 
     assert mean_log_p(1.0) > mean_log_p(5.0) + 0.1

@@ -106,17 +106,15 @@ def test_strong_attraction_at_a_fixed_bandwidth_makes_all_particles_one(random):
     assert torch.pdist(end).max() < 1e-3
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_delta_spreads_the_densities_and_keeps_them_high(seed):
-    # The paper's figure: L = 1000, n = 15, ε = 0.1.
-    start = torch.randn(15, 2, generator=torch.Generator().manual_seed(seed))
+def test_delta_spreads_the_densities_and_keeps_them_high():
+    # The paper's figure: L = 1000, n = 15, ε = 0.1; from three starts.
+    start = torch.stack([torch.randn(15, 2, generator=torch.Generator().manual_seed(seed)) for seed in range(3)])
     grid = torch.stack(torch.meshgrid(torch.linspace(-2, 1, 301), torch.linspace(-1, 2, 301), indexing="ij"), -1)
     mode = two_gaussians(grid).max()
-    deltas = torch.tensor([0.0, 1.0, 2.0])
-    end = sample_svgd_rd(two_gaussians, start.expand(3, 15, 2), delta=deltas, steps=1000, step_size=0.1)
-    log_density = two_gaussians(end)
-    spread = log_density.std(-1)
-    assert spread[0] < spread[1] < spread[2]
+    deltas = torch.tensor([[0.0], [1.0], [2.0]]).expand(3, 3)
+    end = sample_svgd_rd(two_gaussians, start.expand(3, 3, 15, 2), delta=deltas, steps=1000, step_size=0.1)
+    log_density = two_gaussians(end)  # (δ, starts, particles)
+    assert bool((log_density.std(-1).diff(dim=0) > 0).all())
     assert log_density.min() > mode + math.log(0.01)
 
 
@@ -127,7 +125,7 @@ def test_plain_svgd_recovers_a_gaussians_mean_and_variance():
         return -0.5 * ((x - mean) / deviation).square().sum(-1)
 
     start = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
-    end = sample_svgd_rd(gaussian, start, delta=0.0, steps=2000, step_size=0.2)
+    end = sample_svgd_rd(gaussian, start, delta=0.0, steps=1000, step_size=0.2)
     torch.testing.assert_close(end.mean(0), mean, atol=0.05, rtol=0)
     torch.testing.assert_close(end.std(0), deviation, atol=0.15, rtol=0)
 
