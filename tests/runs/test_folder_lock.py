@@ -23,8 +23,9 @@ from nesbs.runs.resumable_run import Run
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
 
 
-def listen(connection):
-    """What another process does: evaluate each line it is sent."""
+def listen(connection, other_end):
+    """What another process does: evaluate each line it is sent, until nobody can send one."""
+    other_end.close()
     stack = contextlib.ExitStack()
 
     def take(folder):
@@ -35,8 +36,9 @@ def listen(connection):
             return error
 
     names = {"stack": stack, "take": take, "files": files, "Path": Path}
-    while True:
-        connection.send(str(eval(connection.recv(), names)))
+    with contextlib.suppress(EOFError):
+        while True:
+            connection.send(str(eval(connection.recv(), names)))
 
 
 class Another:
@@ -44,7 +46,8 @@ class Another:
 
     def __init__(self):
         self.connection, theirs = multiprocessing.Pipe()
-        self.process = started("fork", listen, theirs)
+        self.process = started("fork", listen, theirs, self.connection)
+        theirs.close()
 
     def begin(self, expression):
         self.connection.send(expression)
