@@ -56,6 +56,12 @@ LEVERS: dict[str, dict[str, Any]] = {
     "three cells, mixed": {**SHALLOW, "paths": "mixed", "epochs": 10, "weight_decay": 1e-3},
     "three cells, fair": {**SHALLOW, "paths": "fair", "epochs": 10, "weight_decay": 1e-3},
 }
+UNTRAINED: dict[str, dict[str, int]] = {  # sizes of untrained networks; without words the table's networks' own
+    "untrained": {},
+    "untrained, 8 channels": {"untrained_channels": 8},
+    "untrained, 5 cells, 8 channels": {"untrained_cells": 5, "untrained_channels": 8},
+    "untrained, 3 cells": {"untrained_cells": 3},
+}
 TOY = {"epochs": 1, "channels": 4, "batch_size": 64}
 REFERENCE = PosteriorSettings(reference=64, untrained=1.0)
 
@@ -71,10 +77,13 @@ def sizes(space: Space, architectures: Sequence[Architecture], data: Dataset) ->
     return found
 
 
-def by_untrained(space: Space, architectures: Sequence[Architecture], data: Dataset, seed: int) -> dict[str, Any]:
+def by_untrained(
+    name: str, space: Space, architectures: Sequence[Architecture], data: Dataset, seed: int
+) -> dict[str, Any]:
     """Rank shares of untrained networks, with a minus, and the seconds for all."""
     started = time.perf_counter()
-    ranks = reference_ranks(space, data.search_valid, REFERENCE, seed=seed, members=(CELLS, CHANNELS))
+    settings = REFERENCE.model_copy(update=UNTRAINED[name])
+    ranks = reference_ranks(space, data.search_valid, settings, seed=seed, members=(CELLS, CHANNELS))
     assert ranks is not None
     values = (-ranks.untrained(architectures).double()).tolist()
     return {"values": {"untrained": values}, "seconds": time.perf_counter() - started}
@@ -125,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", default="cifar10")
     parser.add_argument("--root", type=Path, help="the folder it is in")
     parser.add_argument("--table", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=["sizes", "untrained", *LEVERS], help="these alone")
+    parser.add_argument("--only", nargs="*", default=["sizes", *UNTRAINED, *LEVERS], help="these alone")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--merge", nargs="*", type=Path, default=[], help="records of earlier calls")
     parser.add_argument("--toy", action="store_true", help="tiny supernets, to see that it runs")
@@ -146,8 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name in asked.only:
                 if name == "sizes":
                     found: dict[str, Any] = {"values": sizes(space, architectures, data)}
-                elif name == "untrained":
-                    found = by_untrained(space, architectures, data, seed)
+                elif name in UNTRAINED:
+                    found = by_untrained(name, space, architectures, data, seed)
                 else:
                     found = by_supernet(name, space, architectures, data, seed, asked.toy)
                 rows.append({"name": name, "seed": seed, **found})

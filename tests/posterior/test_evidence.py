@@ -171,6 +171,15 @@ def test_the_reference_is_as_large_as_asked_for_and_the_seeds_own(mini):
     assert reference_ranks(toy_edges(), mini.search_valid, PosteriorSettings(), seed=0) is None
 
 
+def test_untrained_networks_have_the_members_size_unless_they_are_given_another(mini):
+    split, space = mini.search_valid, toy_edges()
+    for given, cells, channels in (({}, 2, 6), ({"untrained_cells": 1}, 1, 6), ({"untrained_channels": 4}, 2, 4)):
+        settings = PosteriorSettings(reference=4, untrained=1.0, **given)
+        ranks = reference_ranks(space, split, settings, seed=0, members=(2, 6))
+        expected = Untrained(space, split, cells=cells, channels=channels).scores(ranks.reference)
+        assert torch.equal(ranks._untrained.scores(ranks.reference), expected)
+
+
 @pytest.mark.parametrize("estimator", ["leave-one-out", "straight-through"])
 def test_untrained_networks_decide_where_their_weight_is_large(supernet, mini, estimator):
     everything = list(toy_edges())

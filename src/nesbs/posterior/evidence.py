@@ -152,12 +152,13 @@ def reference_ranks(
 ) -> ReferenceRanks | None:
     """Draw and score the reference that the settings ask for; None where they ask for none.
 
-    `members` are the members' cells and channels; `on_progress` counts untrained networks. Ours, not the paper's.
+    `members` are the members' cells and channels, which the settings may replace; `on_progress` counts untrained
+    networks. Ours, not the paper's.
     """
     if not settings.reference:
         return None
     reference = space.sample(settings.reference, generator=rng.generator(seed, "posterior", "reference"))
-    cells, channels = members
+    cells, channels = settings.untrained_cells or members[0], settings.untrained_channels or members[1]
     deep = Untrained(space, split, cells=cells, channels=channels, seed=seed) if settings.untrained > 0 else None
     return ReferenceRanks(reference, deep, settings.untrained, on_progress, noise=settings.noise)
 

@@ -164,6 +164,8 @@ def fit_posterior(
     noise: float = DEFAULT.noise,
     reference: int = DEFAULT.reference,
     untrained: float = DEFAULT.untrained,
+    untrained_cells: int | None = DEFAULT.untrained_cells,
+    untrained_channels: int | None = DEFAULT.untrained_channels,
     starts: int = DEFAULT.starts,
     steps: int = DEFAULT.steps,
     batch_size: int = DEFAULT.batch_size,

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from nesbs.settings import (
     MAX_ARCHITECTURES,
     MAX_BATCH,
+    MAX_CELLS,
+    MAX_CHANNELS,
     MAX_STEPS,
     MAX_TEMPERATURE,
     MAX_WEIGHT,
@@ -46,8 +48,14 @@ class PosteriorSettings(Settings):
         0.0,
         ge=0,
         le=MAX_WEIGHT,
-        description="with reference: weight of the same share by untrained networks of the members' size, beside "
+        description="with reference: weight of the same share by untrained networks, beside "
         "the likelihood's 1; paper: 0",
+    )
+    untrained_cells: int | None = Field(
+        None, ge=1, le=MAX_CELLS, description="of untrained networks; null: the members'"
+    )
+    untrained_channels: int | None = Field(
+        None, ge=1, le=MAX_CHANNELS, description="of untrained networks; null: the members'"
     )
     starts: int = Field(
         1, ge=1, le=10_000, description="fits with different draws, of which the best is kept; paper: 1"
