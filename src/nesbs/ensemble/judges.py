@@ -123,7 +123,7 @@ def make_judge(
             "search(judge='evidence') compares with a reference: give ranks=reference_ranks(…) of nesbs.posterior"
         )
     source = posterior if settings.gain_pool == "posterior" else posterior.space
-    pool = source.sample(max(POOL, size), generator=rng.generator(seed, "judge", "pool"))
+    pool = source.sample(max(POOL, size), generator=rng.generator(seed, "judge", "pool")) if settings.gain else []
     judge = RankJudge(score, quality, pool, gain=settings.gain, seed=seed)
     judge.compared += ranks.reference if ranks is not None and settings.judge == "evidence" else ()
     return judge
