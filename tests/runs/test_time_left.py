@@ -36,8 +36,8 @@ def test_stages_alike_are_counted_and_others_are_named(clock):
     left.advance(1)
     assert (left.seconds(), left.uncounted) == (9 * 3 + 6 * 3, ["evaluation"])
     clock.now = 12.0
-    left.advance(5)  # it became quicker
-    assert left.seconds() == pytest.approx((5 + 6) * 12 / 5)
+    left.advance(5)  # it became quicker: the later half of the units counts
+    assert left.seconds() == pytest.approx((5 + 6) * 9 / 4)
     left.start("uniform", 6)
     assert left.seconds() is None  # at its very start: as a stage's own time
     clock.now = 14.0
@@ -57,6 +57,16 @@ def test_a_resumed_stage_is_measured_from_its_second_report(clock):
     clock.now = 9.0
     left.advance(8)
     assert left.seconds() == pytest.approx(2 * 5)
+
+
+def test_slow_first_steps_are_forgotten(clock):
+    left = TimeLeft(clock)
+    left.plan([PlannedStage("posterior", 400, False)])
+    left.start("posterior", 400)
+    for step in range(1, 61):
+        clock.now += 5.0 if step <= 20 else 0.1  # the first estimate what the others are compared with
+        left.advance(step)
+    assert left.seconds() == pytest.approx(340 * 0.1)
 
 
 def test_seeds_take_as_long_as_the_one_before(clock):

@@ -1,6 +1,7 @@
 """How long a whole command still takes: from what its stages have taken so far, and no guess about the others."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from nesbs.runs.plan import PlannedStage
@@ -11,9 +12,9 @@ LIKE = {"uniform": "members", "labels": "members"}  # stages whose unit, an epoc
 class TimeLeft:
     """Is told what a command will do and how it proceeds; knows the seconds left, and which stages they leave out.
 
-    The speed of a stage is known from its first finished unit on (of one that is resumed, from its second). A stage to
-    come has the speed that a stage of its kind had before, in this command. A seed of a comparison takes as long as the
-    one before.
+    The speed of a stage is known from its first finished unit on (of one that is resumed, from its second). It is that
+    of the later half of its units, since first steps often do what all others use. A stage to come has the speed that a
+    stage of its kind had before, in this command. A seed of a comparison takes as long as the one before.
 
     >>> seconds = iter([0.0, 0.0, 0.0, 0.0, 10.0])
     >>> left = TimeLeft(lambda: next(seconds))
@@ -28,8 +29,8 @@ class TimeLeft:
         self._clock = clock
         self._coming: list[PlannedStage] | None = None  # None where nobody has said what will come
         self._rates: dict[str, float] = {}  # seconds a unit, by kind of stage
-        self._stage, self._total, self._done = "", 0, 0
-        self._first = (clock(), 0)  # when so many units of the stage were finished, to measure from
+        self._stage, self._total, self._done, self._began_at = "", 0, 0, 0
+        self._marks = deque([(clock(), 0)])  # when so many units of the stage were finished; the first to measure from
         self._seeds_left: int | None = None
         self._seed_began, self._seed_seconds, self._seed_worked = clock(), 0.0, False
 
@@ -45,15 +46,19 @@ class TimeLeft:
         names = [each.name for each in self._coming or ()]
         if self._coming and stage in names:
             self._coming = self._coming[names.index(stage) + 1 :]
-        self._stage, self._total, self._done = stage, total, 0
-        self._first, self._seed_worked = (self._clock(), 0), True
+        self._stage, self._total, self._done, self._began_at = stage, total, 0, 0
+        self._marks, self._seed_worked = deque([(self._clock(), 0)]), True
 
     def advance(self, done: int) -> None:
         """So many units of the stage are finished."""
         if self._done == 0 and done > 1:  # resumed: those before it took their time in another process
-            self._first = (self._clock(), done)
-        elif done > self._first[1]:
-            self._rates[_kind(self._stage)] = (self._clock() - self._first[0]) / (done - self._first[1])
+            self._marks, self._began_at = deque([(self._clock(), done)]), done
+        elif done > self._marks[-1][1]:
+            self._marks.append((self._clock(), done))
+            while 2 * self._marks[1][1] <= self._began_at + done:
+                self._marks.popleft()
+            (since, first), (now, _) = self._marks[0], self._marks[-1]
+            self._rates[_kind(self._stage)] = (now - since) / (done - first)
         self._done = done
 
     def seconds(self) -> float | None:
