@@ -353,11 +353,18 @@ def test_what_the_page_on_choosing_says_is_in_the_records():
     better = taken[3].split()[0].removeprefix("+")
     assert f"members of {taken[2]} % that differ on {taken[5]} % of the edges" in said
     assert f"better than what is drawn by {better} points" in said
-    errors = {name: tables.chosen_scores(name)[0] for name in ("trained", "trained-command", "oracle")}
-    script, command = (errors[name].mean() for name in ("trained", "trained-command"))
-    four = errors["oracle"][: len(errors["trained-command"])].mean()
-    by_script = f"{script:.2f} against {errors['oracle'].mean():.2f} % by the script"
-    assert f"{by_script}, and {command:.2f} against {four:.2f} % for the four seeds by the command" in said
+    tenth = {(row["chosen"], row.get("apart")): [] for row in tables.read("judges", "fresh.json")["rows"]}
+    for row in tables.read("judges", "fresh.json")["rows"]:
+        tenth[row["chosen"], row.get("apart")] += [row] if row["rounds"] == 10 else []
+    found, drawn, plain = (
+        f"{fmean(row['accuracy'] for row in tenth[kind]):.2f} %"
+        for kind in (("posterior", 0.35), ("candidates", None), ("unjudged", None))
+    )
+    edges = f"{100 * fmean(row['differing'] for row in tenth['posterior', 0.35]):.0f} % of the edges"
+    assert f"{found} at {edges}, where all that is drawn has {drawn} and the draws at δ = 0 have {plain}" in said
+    errors = {name: tables.chosen_scores(name)[0].mean() for name in ("trained", "trained-command", "oracle")}
+    script, command, oracle = (f"{errors[name]:.2f}" for name in ("trained", "trained-command", "oracle"))
+    assert f"{script} against {oracle} % by the script, and {command} % by the command" in said
     trainings = [row["search"] for row in tables.read("trained", "judged.json")["networks"]]
     assert [trainings.count(seed) for seed in range(31, 36)] == [16, 16, 16, 12, 12]
 
