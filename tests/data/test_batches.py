@@ -2,12 +2,13 @@
 
 import colorsys
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 import torch
 
 from nesbs.data import augment, batches, cut_out, steps_per_epoch
-from nesbs.data.batches import jitter_colours, lightness, shown, turn_hue
+from nesbs.data.batches import Share, jitter_colours, lightness, shown, turn_hue
 from nesbs.data.split import balanced
 from nesbs.errors import NesbsError
 
@@ -197,3 +198,19 @@ def test_batches_are_jittered_where_it_is_asked_for_and_others_are_as_they_were(
     # The same images at the same places: pixels that were lighter than others of their image still are.
     alike = [torch.corrcoef(torch.stack(pair))[0, 1] for pair in zip(plain.flatten(1), changed.flatten(1), strict=True)]
     assert min(alike) > 0.9
+
+
+@pytest.mark.parametrize("ahead", [1, 3])  # batches made at once, as on a GPU
+def test_the_shares_of_several_processes_make_up_the_batches_of_one(ahead, noise, monkeypatch):
+    monkeypatch.setattr(import_module("nesbs.data.batches"), "_ahead", lambda split, size: ahead)
+    changes = {"crop": 2, "flip": True, "colour_jitter": (0.4, 0.4, 0.4, 0.2), "cutout": 3}
+    colour = replace(noise.train, stored=noise.train.stored.repeat(1, 3, 1, 1), mean=torch.rand(3), std=torch.ones(3))
+    weighted = replace(colour, sample_weights=torch.rand(64))
+
+    def epoch(share):
+        return batches(weighted, 12, generator=torch.Generator().manual_seed(0), share=share, **changes)
+
+    shares = [epoch(Share(number, 3, batch_size=12)) for number in range(3)]
+    for (images, labels), *parts in zip(epoch(Share()), *shares, strict=True):
+        assert torch.equal(torch.cat([part for part, _ in parts]), images)
+        assert torch.equal(torch.cat([part for _, part in parts]), labels)

@@ -11,6 +11,8 @@ from data.layouts import write_folder
 from toys import train_member
 
 from nesbs.data import batches, load_dataset
+from nesbs.data.batches import Share
+from nesbs.data.streaming import FileImages
 from nesbs.ensemble.members import MemberSettings, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import evaluate
@@ -56,6 +58,17 @@ def test_the_number_of_processes_changes_nothing(folder):
     assert equal(none, two)
     assert not equal(none, epoch(split[0], seed=1, crop=1, flip=True))
     assert not multiprocessing.active_children()
+
+
+def test_each_of_several_processes_reads_its_share_alone(folder, monkeypatch):
+    split = load_dataset(folder, stream="always", random_crop=True, workers=0).train
+    whole, read = epoch(split, crop=1), []
+    original = FileImages.read
+    monkeypatch.setattr(FileImages, "read", lambda self, *given: read.append(len(given[0])) or original(self, *given))
+    halves = [epoch(split, crop=1, share=Share(number, 2, batch_size=8)) for number in (0, 1)]
+    assert set(read) == {4}
+    joined = [tuple(map(torch.cat, zip(one, two, strict=True))) for one, two in zip(*halves, strict=True)]
+    assert equal(whole, joined)
 
 
 def test_random_parts_are_for_training_alone(folder):

@@ -16,6 +16,7 @@ from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
 from nesbs.cli.status import status
+from nesbs.cluster.torchrun import Group, is_lost, joined
 from nesbs.errors import NesbsError, out_of_memory, printable
 from nesbs.version import __version__
 
@@ -41,18 +42,32 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         return
     debug = "--debug" in arguments
-    try:
-        code = app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
-    except StoppedError:
-        print("stopped; the same command resumes from here", file=sys.stderr)
-        raise SystemExit(130) from None
-    except Exception as error:
-        message = _message(error, debug=debug)
-        if message is None:
-            raise
-        print("error:", printable(message, keep="\n"), file=sys.stderr)
-        raise SystemExit(2) from None
+    with joined() as group:
+        try:
+            code = (
+                _follow(group) if group.rank else app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
+            )
+        except StoppedError:
+            if group.tells():
+                print("stopped; the same command resumes from here", file=sys.stderr)
+            raise SystemExit(130) from None
+        except Exception as error:
+            if not group.tells():
+                raise SystemExit(2) from None
+            message = _message(error, debug=debug)
+            if message is None:
+                raise
+            print("error:", printable(message, keep="\n"), file=sys.stderr)
+            raise SystemExit(2) from None
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _follow(group: Group) -> int:
+    """Train along with the first process of torchrun; the exit code."""
+    try:
+        return group.follow()
+    except KeyboardInterrupt:
+        raise StoppedError from None
 
 
 def _message(error: Exception, *, debug: bool) -> str | None:
@@ -65,6 +80,8 @@ def _message(error: Exception, *, debug: bool) -> str | None:
         return str(error)
     if memory := out_of_memory(error):
         return memory
+    if is_lost(error):
+        return "a process that torchrun started has ended, perhaps for want of memory: the same command resumes"
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
     return None

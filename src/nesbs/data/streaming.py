@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -87,17 +87,25 @@ class FileImages:
                 failed[place] = str(error)
         return torch.from_numpy(images), failed
 
-    def batches(self, index: Sequence[Tensor], *, generator: torch.Generator) -> Iterator[Tensor]:
+    def batches(
+        self,
+        index: Sequence[Tensor],
+        *,
+        generator: torch.Generator,
+        keep: Callable[[Tensor], Tensor] = lambda whole: whole,
+    ) -> Iterator[Tensor]:
         """Yield the images of each batch of `index`, read ahead by `workers` processes, (batch, channels, side, side).
 
-        Where `random_crop` is set, each image's part is drawn from `generator`, which is on this device.
+        Where `random_crop` is set, each image's part is drawn from `generator`, which is on this device. Of each batch
+        only what `keep` returns is read; numbers are drawn for all of it.
         """
         requests: list[Request] = []
         for part in index:
             seeds = None
             if self.random_crop:
-                seeds = torch.randint(2**62, part.shape, generator=generator, device=self.device).cpu().numpy()
-            requests.append((part.cpu().numpy(), seeds))
+                drawn = torch.randint(2**62, part.shape, generator=generator, device=self.device)
+                seeds = keep(drawn).cpu().numpy()
+            requests.append((keep(part).cpu().numpy(), seeds))
         with warnings.catch_warnings():  # about the number of processes, which the user chose, and fork: they only read
             warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
             warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)

@@ -19,6 +19,7 @@ from nesbs.metrics import Combine
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
 from nesbs.training import Batch, CapturedStep, Epoch, Objective, Step, Training, place, side_by_side, training
+from nesbs.training.ranks import ranks_at_work
 
 DEFAULT = MemberSettings()
 COMBINE = EnsembleSettings().combine
@@ -144,7 +145,7 @@ def member_training(
 
     for cell in member.modules():
         if isinstance(cell, ChoiceCell):
-            cell.compiled = settings.compiles(split)
+            cell.compiled = settings.compiles(split) and not ranks_at_work().several
     objective = Objective(loss, drop if settings.drop_path > 0 else None, record if settings.capture else None)
     return training(
         member,
@@ -207,6 +208,7 @@ def train_ensemble(
     cutout: int = DEFAULT.cutout,
     colour_jitter: tuple[float, float, float, float] = DEFAULT.colour_jitter,
     precision: Literal["auto", "float32", "bfloat16"] = DEFAULT.precision,
+    batch_norm: Literal["synchronised", "own"] = DEFAULT.batch_norm,
     cells: int | None = DEFAULT.cells,
     channels: int | None = DEFAULT.channels,
     multiply_adds: int | None = DEFAULT.multiply_adds,

@@ -182,9 +182,11 @@ class MemberSettings(TrainingSettings):
     workers: int = Field(
         1, ge=1, le=MAX_MEMBERS, description="processes that train members on a CPU, each with `threads` threads"
     )
-    capture: bool = Field(True, description="on a GPU, record a member's step once and replay it")
+    capture: bool = Field(True, description="on a GPU, record a member's step once and replay it; not under torchrun")
     compile: bool | Literal["auto"] = Field(
-        "auto", description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough"
+        "auto",
+        description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough; not under "
+        "torchrun",
     )
 
     @model_validator(mode="after")

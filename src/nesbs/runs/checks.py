@@ -4,6 +4,7 @@ import importlib.util
 
 import torch
 
+from nesbs.cluster.torchrun import processes
 from nesbs.data import Dataset
 from nesbs.ensemble import Limits, design_member, member_costs
 from nesbs.errors import NesbsError
@@ -12,6 +13,8 @@ from nesbs.runs.measures import gather
 from nesbs.samplers import check_size
 from nesbs.spaces import Space
 from nesbs.supernet import design_supernet
+from nesbs.training import TrainingSettings
+from nesbs.training.ranks import Ranks
 
 
 def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
@@ -29,6 +32,22 @@ def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
         for architecture in set(fixed or [space.architecture([0] * len(space.variables))]):
             design_member(space, architecture, data.train, recipe.members)
+    check_batches(recipe, data, space)
+
+
+def check_batches(recipe: Recipe, data: Dataset, space: Space) -> None:
+    """Raise where the processes that torchrun started cannot share a batch."""
+    ranks = Ranks(count=processes())
+    if ranks.several:
+        images = data.train if recipe.members.images == "all" else data.search_train
+        trained: list[tuple[str, TrainingSettings, int]] = [("members", recipe.members, len(images))]
+        if recipe.ensemble.fixed(space) is None:
+            trained.append(("supernet", recipe.supernet, len(data.search_train)))
+        for section, settings, count in trained:
+            try:
+                ranks.share(count, settings)
+            except NesbsError as error:
+                raise NesbsError(f"{section}: {error}") from None
 
 
 def _check_crop(crop: int, data: Dataset, key: str) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from nesbs.cluster import run_tasks
+from nesbs.cluster.torchrun import on_all_ranks
 from nesbs.data import Split
 from nesbs.ensemble import Criterion, MemberSettings, build_member, member_training
 from nesbs.spaces import Architecture, Space
@@ -29,6 +31,28 @@ class MemberTraining:
     seed: int
     criterion: Criterion | None = None  # instead of the cross-entropy to the labels
 
+    def train(
+        self,
+        architecture: Architecture,
+        name: str | int,
+        *,
+        checkpoint: Path | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> list[float]:
+        """Train a member whose random streams have this name; the mean loss of every epoch."""
+        member = build_member(self.space, architecture, self.split, self.settings, seed=self.seed, name=name)
+        steps = member_training(
+            member,
+            self.split,
+            self.settings,
+            seed=self.seed,
+            name=name,
+            criterion=self.criterion,
+            checkpoint=checkpoint,
+            on_epoch=on_epoch,
+        )
+        return side_by_side([steps])[0]
+
 
 @dataclass(frozen=True)
 class MemberEpoch:
@@ -44,20 +68,8 @@ class MemberEpoch:
 
     def __call__(self, shared: MemberTraining) -> tuple[int, Epoch]:
         """Train; the member's index and the epoch that has ended, its last where none was left."""
-        split, settings, seed = shared.split, shared.settings, shared.seed
-        member = build_member(shared.space, self.architecture, split, settings, seed=seed, name=self.name)
-        steps = member_training(
-            member,
-            split,
-            settings,
-            seed=seed,
-            name=self.name,
-            criterion=shared.criterion,
-            checkpoint=self.checkpoint,
-            on_epoch=_stop,
-        )
         try:
-            [losses] = side_by_side([steps])
+            losses = shared.train(self.architecture, self.name, checkpoint=self.checkpoint, on_epoch=_stop)
         except _EpochEndedError as ended:
             return self.index, ended.epoch
         return self.index, Epoch(len(losses), len(losses), losses[-1], 0.0)
@@ -100,3 +112,12 @@ def train_in_processes(
             left[index] = epoch.epochs - epoch.number
             waiting.add(index)
             on_epoch(index, epoch)
+
+
+def train_on_all_ranks(
+    members: Sequence[MemberEpoch], shared: MemberTraining, on_epoch: Callable[[int, Epoch], None]
+) -> None:
+    """The same by the processes that torchrun started: all of them train one member after the other."""
+    for member in members:
+        train = partial(shared.train, member.architecture, member.name)
+        on_all_ranks(train, checkpoint=member.checkpoint, on_epoch=partial(on_epoch, member.index))

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from nesbs import files
+from nesbs.cluster.torchrun import processes
 from nesbs.ensemble import build_member, groups, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
-from nesbs.runs.member_processes import MemberEpoch, MemberTraining, train_in_processes
+from nesbs.runs.member_processes import MemberEpoch, MemberTraining, train_in_processes, train_on_all_ranks
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, sizes_of
 from nesbs.training import Epoch, Training, side_by_side
@@ -27,7 +28,7 @@ def trained_members(
     """Members 0, 1, … of a folder; `stage` opens the stage of their training, given its number of epochs.
 
     Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side, or
-    on a CPU in `settings.workers` processes.
+    on a CPU in `settings.workers` processes. Under torchrun all its processes train one member after the other.
     `stems` name files and random streams instead of places: with those of `by_content` another list of architectures
     finds those it shares with an earlier one.
     """
@@ -60,11 +61,13 @@ def trained_members(
             told = partial(on_epoch, index)
             return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
-        if settings.workers > 1 and len(missing) > 1 and split.device.type == "cpu":
+        # Where others train, each checkpoint then holds a trained member: the training below has nothing left to do.
+        tasks = [MemberEpoch(i, architectures[i], names[i], _checkpoint(paths[i])) for i in missing]
+        if processes() > 1 and shared.criterion is None:  # what a criterion holds is not sent
+            train_on_all_ranks(tasks, shared, on_epoch)
+        elif settings.workers > 1 and len(missing) > 1 and split.device.type == "cpu":
             work.note(workers=min(settings.workers, len(missing)))
-            epochs_of = [MemberEpoch(i, architectures[i], names[i], _checkpoint(paths[i])) for i in missing]
-            # Afterwards each checkpoint holds a trained member, and the training below has nothing left to do.
-            train_in_processes(epochs_of, shared, on_epoch)
+            train_in_processes(tasks, shared, on_epoch)
         for group in groups(missing, settings.together):
             for index, history in zip(group, side_by_side([steps(i) for i in group]), strict=True):
                 losses[index] = history

@@ -15,13 +15,14 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Self
 
 import torch
 
 from nesbs import files, rng
+from nesbs.cluster.torchrun import on_all_ranks
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, member_costs, search
 from nesbs.errors import DivergedError, NesbsError
@@ -41,7 +42,7 @@ from nesbs.records.operation_times import MemberTimes, OperationTimesRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
-from nesbs.runs.checks import check_recipe
+from nesbs.runs.checks import check_batches, check_recipe
 from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
@@ -130,6 +131,7 @@ class Run:
         if self.recipe.threads is not None:
             torch.set_num_threads(self.recipe.threads)
         torch.backends.cudnn.deterministic = True
+        check_batches(self.recipe, self.data, self.space)
         folders.about_data(self.data, self.record.data, self.folder)
         if holds(self.folder):
             self._record_machine()
@@ -224,9 +226,8 @@ class Run:
             supernet.losses, supernet.updates = (files.about_json(about, name, path) for name in ("losses", "updates"))
             return supernet
         with self.stage("supernet", settings.epochs) as stage:
-            supernet = train_supernet(
-                self.space, images, seed=seed, checkpoint=checkpoint, on_epoch=stage.epoch, **settings.model_dump()
-            )
+            train = partial(train_supernet, self.space, images, seed=seed, **settings.model_dump())
+            supernet = on_all_ranks(train, checkpoint=checkpoint, on_epoch=stage.epoch)
             parameters = sum(parameter.numel() for parameter in supernet.parameters())
             stage.note(losses=supernet.losses, updates=supernet.updates, parameters=parameters)
             about = {"losses": json.dumps(supernet.losses), "updates": json.dumps(supernet.updates)}

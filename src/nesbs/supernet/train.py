@@ -33,7 +33,9 @@ class SupernetSettings(TrainingSettings):
     )
     affine: bool = Field(False, description="BatchNorm with learned scale and offset")
     record: bool = Field(
-        True, description="on a GPU, run our kernels where they fit, each step one launch; false: the plain path"
+        True,
+        description="on a GPU, run our kernels where they fit, each step one launch; false: the plain path, which "
+        "torchrun always trains by",
     )
     paths: Paths = Field(
         "one",
@@ -132,6 +134,7 @@ def train_supernet(
     cutout: int = DEFAULT.cutout,
     colour_jitter: tuple[float, float, float, float] = DEFAULT.colour_jitter,
     precision: Literal["auto", "float32", "bfloat16"] = DEFAULT.precision,
+    batch_norm: Literal["synchronised", "own"] = DEFAULT.batch_norm,
     cells: int | None = DEFAULT.cells,
     channels: int | None = DEFAULT.channels,
     partial: int = DEFAULT.partial,

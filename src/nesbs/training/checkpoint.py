@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nesbs import files
 from nesbs.errors import NesbsError
@@ -19,12 +19,29 @@ def save(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[floa
 
     `of` says in words which training it is.
     """
+    files.write_tensors(path, state(module, optimiser), history=json.dumps(history), of=of)
+
+
+def state(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return weights, buffers and momentum by name."""
     tensors = {f"module.{name}": tensor for name, tensor in module.state_dict().items()}
     for name, parameter in module.named_parameters():
         buffer = optimiser.state[parameter].get("momentum_buffer")
         if buffer is not None:
             tensors[f"momentum.{name}"] = buffer
-    files.write_tensors(path, tensors, history=json.dumps(history), of=of)
+    return tensors
+
+
+def load(tensors: dict[str, Tensor], module: nn.Module, optimiser: torch.optim.Optimizer, path: Path) -> None:
+    """Put a state into a network and its optimiser; `path` names it in errors."""
+    weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
+    files.load_into(module, weights, path)
+    for name, parameter in module.named_parameters():
+        if f"momentum.{name}" in tensors:
+            # In the parameter's own layout, which the optimiser's fused kernels ask for.
+            optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(
+                tensors[f"momentum.{name}"]
+            )
 
 
 def finished_epochs(path: Path) -> int:
@@ -39,12 +56,5 @@ def resume(module: nn.Module, optimiser: torch.optim.Optimizer, path: Path, *, o
     """Load a saved state into a network and its optimiser; the mean loss of every epoch so far."""
     device = next(module.parameters()).device
     tensors, about = files.read_tensors(path, device, of=of)
-    weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
-    files.load_into(module, weights, path)
-    for name, parameter in module.named_parameters():
-        if f"momentum.{name}" in tensors:
-            # In the parameter's own layout, which the optimiser's fused kernels ask for.
-            optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(
-                tensors[f"momentum.{name}"]
-            )
+    load(tensors, module, optimiser, path)
     return [float(loss) for loss in files.about_json(about, "history", path)]

@@ -15,16 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from nesbs.data import Split, batches, steps_per_epoch
+from nesbs.data.batches import Share
 from nesbs.errors import DivergedError
 from nesbs.rng import generator
 from nesbs.spaces.operations import Normalise
 from nesbs.training import checkpoint as checkpoints
 from nesbs.training.capture import Batch
+from nesbs.training.ranks import Ranks, from_first, ranks_at_work, synchronised_batch_norm
 from nesbs.training.schedule import learning_rate
 from nesbs.training.settings import TrainingSettings
 
 Loss = Callable[[Batch], Tensor]  # of one batch, a scalar
-Noise = Callable[[int, int, torch.Generator], Tensor]  # (epoch, images, generator) → random numbers for a loss
+Noise = Callable[[int, int, torch.Generator], Tensor]  # (epoch, images, generator) → random numbers (…, images)
 Step = Callable[[Batch], Tensor]  # trains on one batch; its loss
 Record = Callable[[Step, Batch, torch.optim.SGD], Step]  # (plain step, an example, optimiser) → a faster one
 Training = Generator[None, None, list[float]]  # stops after every step; its value is the mean loss of every epoch
@@ -114,35 +116,57 @@ def training(
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
-    """What `train` does, one step at a time, for `side_by_side`."""
-    device = split.device
+    """What `train` does, one step at a time, for `side_by_side`.
+
+    Where all ranks run it (`all_ranks`), each trains on its share of every batch, with the plain step; checkpoint and
+    `on_epoch` are the first one's.
+    """
+    device, ranks = split.device, ranks_at_work()
+    share = ranks.share(len(split), settings)
     optimiser = _optimiser(module, settings, device)
     history: list[float] = []
     of = f"the training of {' '.join(map(str, purpose))} under seed {seed}"
     if checkpoint is not None and checkpoint.exists():
         history = checkpoints.resume(module, optimiser, checkpoint, of=of)
-    plain = _plain_step(module, objective.loss, settings, optimiser, device)
-    step = plain if objective.record is None or device.type != "cuda" else None
+    history = _same_state(module, optimiser, history, ranks)
+    plain = _plain_step(module, objective.loss, settings, optimiser, ranks)
+    step = plain if objective.record is None or device.type != "cuda" or ranks.several else None
     steps = steps_per_epoch(split, settings.batch_size)
     module.train()
-    for epoch in range(len(history), settings.epochs):
-        started = time.perf_counter()
-        losses = torch.zeros(steps, device=device)
-        for batch in _batches(split, objective.noise, settings, seed, purpose, epoch):
-            _set_rate(optimiser, learning_rate(settings, epoch * steps + batch.step, steps))
-            if step is None:
-                assert objective.record is not None
-                step = objective.record(plain, batch, optimiser)
-            losses[batch.step] = step(batch)
-            yield
-        _check_finite(losses, module, purpose, epoch, checkpoint)
-        history.append(losses.mean().item())
-        if checkpoint is not None:
-            checkpoints.save(module, optimiser, history, checkpoint, of=of)
-        if on_epoch is not None:
-            on_epoch(Epoch(epoch + 1, settings.epochs, history[-1], time.perf_counter() - started))
+    with synchronised_batch_norm(module) if _synchronises(settings, ranks) else contextlib.nullcontext():
+        for epoch in range(len(history), settings.epochs):
+            started = time.perf_counter()
+            losses = torch.zeros(steps, device=device)
+            for batch in _batches(split, objective.noise, settings, seed, purpose, epoch, share):
+                _set_rate(optimiser, learning_rate(settings, epoch * steps + batch.step, steps))
+                if step is None:
+                    assert objective.record is not None
+                    step = objective.record(plain, batch, optimiser)
+                losses[batch.step] = step(batch)
+                yield
+            ranks.average(losses)
+            _check_finite(losses, module, purpose, epoch, checkpoint)
+            history.append(losses.mean().item())
+            if checkpoint is not None:
+                checkpoints.save(module, optimiser, history, checkpoint, of=of)
+            if on_epoch is not None:
+                on_epoch(Epoch(epoch + 1, settings.epochs, history[-1], time.perf_counter() - started))
     optimiser.zero_grad(set_to_none=True)
     module.eval()
+    return history
+
+
+def _synchronises(settings: TrainingSettings, ranks: Ranks) -> bool:
+    return ranks.several and settings.batch_norm == "synchronised"
+
+
+def _same_state(module: nn.Module, optimiser: torch.optim.Optimizer, history: list[float], ranks: Ranks) -> list[float]:
+    """Let all ranks begin with what the first one has; the mean loss of every epoch so far."""
+    if not ranks.several:
+        return history
+    tensors = {name: tensor.cpu() for name, tensor in checkpoints.state(module, optimiser).items()}
+    history, tensors = from_first((history, tensors))
+    checkpoints.load(tensors, module, optimiser, Path("the first rank's state"))
     return history
 
 
@@ -173,8 +197,9 @@ def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 
 
 def _plain_step(
-    module: nn.Module, loss: Loss, settings: TrainingSettings, optimiser: torch.optim.SGD, device: torch.device
+    module: nn.Module, loss: Loss, settings: TrainingSettings, optimiser: torch.optim.SGD, ranks: Ranks
 ) -> Step:
+    device = next(module.parameters()).device
     lower = settings.lower_precision(device)
 
     def step(batch: Batch) -> Tensor:
@@ -182,6 +207,7 @@ def _plain_step(
         with torch.autocast(device.type, torch.bfloat16, enabled=lower):
             value = loss(batch)
         value.backward()
+        ranks.average_gradients(module)
         if settings.clip is not None:
             reached = [parameter for parameter in module.parameters() if parameter.grad is not None]
             nn.utils.clip_grad_norm_(reached, settings.clip)
@@ -192,9 +218,15 @@ def _plain_step(
 
 
 def _batches(
-    split: Split, noise: Noise | None, settings: TrainingSettings, seed: int, purpose: Purpose, epoch: int
+    split: Split,
+    noise: Noise | None,
+    settings: TrainingSettings,
+    seed: int,
+    purpose: Purpose,
+    epoch: int,
+    share: Share,
 ) -> Iterator[Batch]:
-    """The batches of one epoch: shuffled, augmented, with the random numbers that the loss asks for."""
+    """This process's share of an epoch's batches: shuffled, augmented, with random numbers as the loss asks for."""
     random, for_noise = (generator(seed, *purpose, use, epoch, device=split.device) for use in ("batches", "noise"))
     augmented = batches(
         split,
@@ -204,9 +236,12 @@ def _batches(
         flip=settings.flip,
         colour_jitter=settings.colour_jitter,
         cutout=settings.cutout,
+        share=share,
     )
     for step, (images, labels) in enumerate(augmented):
-        drawn = None if noise is None else noise(epoch, len(labels), for_noise)
+        drawn = None if noise is None else noise(epoch, len(labels) * share.count, for_noise)
+        if drawn is not None and share.count > 1:
+            drawn = drawn.narrow(-1, share.number * len(labels), len(labels))
         yield Batch(images, labels, epoch, step, drawn)
 
 

@@ -37,6 +37,10 @@ class TrainingSettings(Settings):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "float32", description="of convolutions; auto is bfloat16 on a GPU that has it"
     )
+    batch_norm: Literal["synchronised", "own"] = Field(
+        "synchronised",
+        description="under torchrun, BatchNorm's statistics are of the whole batch, or of each process's own part",
+    )
 
     @model_validator(mode="after")
     def _falls(self) -> Self:
