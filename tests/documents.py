@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from torch.distributed.run import get_args_parser
 from toys import TINY, call
 from typer.main import get_command
 
@@ -135,6 +136,10 @@ def _quick(original, settings):
 def run_command(command: str, names: dict[str, str]) -> None:
     """Run a command, with the words that `names` knows put in; of what installs or takes hours, check the words."""
     first, *words = [SMALLER.get(word, _filled(word, names)) for word in shlex.split(command)]
+    if first == "torchrun":  # its own options are read; what it would start runs here, alone
+        start = get_args_parser().parse_args(words)
+        assert (start.module, start.training_script) == (True, "nesbs"), command
+        first, words = "nesbs", start.training_script_args
     if first == "nesbs":
         assert call(*words, *SHORT.get(words[0], [])) == 0, command
     elif first == "make":
