@@ -30,7 +30,7 @@ class Group:
 
     def __init__(self, rank: int = 0, count: int = 1, store: dist.Store | None = None) -> None:
         self.rank, self.count = rank, count
-        self.listening = store is not None  # whether the others wait for what the first one sends
+        self.listening = store is not None  # whether others wait for what the first one sends, and none is at work
         self._store = store
 
     def tells(self) -> bool:
@@ -43,20 +43,28 @@ class Group:
     def follow(self) -> int:
         """Train along with the first process until it ends; the exit code."""
         while (message := from_first(None)) is not None:
-            threads, deterministic, on_gpu, work = message
-            if on_gpu and not torch.cuda.is_available():
-                raise NesbsError(
-                    f"process {self.rank} of torchrun has no GPU of its own: start as many processes as there are "
-                    "GPUs, or take --device cpu"
-                )
+            self.listening = False
+            threads, torch.backends.cudnn.deterministic, work = message
             torch.set_num_threads(threads)
-            torch.backends.cudnn.deterministic = deterministic
             try:
                 with all_ranks():
-                    pickle.loads(work)()
+                    self._unpacked(work)()
             except DivergedError:
                 pass  # here as in the first process, which knows whether it goes on without that network
+            self.listening = True
         return 0
+
+    def _unpacked(self, work: bytes) -> Callable[[], object]:
+        try:
+            unpacked: Callable[[], object] = pickle.loads(work)
+        except RuntimeError:
+            if torch.cuda.is_available():
+                raise
+            raise NesbsError(
+                f"process {self.rank} of torchrun has no GPU of its own: start as many processes as there are GPUs, or "
+                "take --device cpu"
+            ) from None
+        return unpacked
 
 
 _group = Group()
@@ -77,9 +85,10 @@ def joined() -> Iterator[Group]:
     try:
         yield _group
     finally:
-        if _group.rank == 0 and _group.listening:
-            with suppress(RuntimeError):  # one that has ended already
-                from_first(None)
+        if _group.listening:
+            with suppress(RuntimeError):  # another one has ended already
+                if rank == 0:
+                    from_first(None)
                 dist.destroy_process_group()
         _group = alone
 
@@ -100,8 +109,7 @@ def on_all_ranks(work: Callable[..., Result], **here: Any) -> Result:
     """
     if processes() == 1:
         return work(**here)
-    how = torch.get_num_threads(), torch.backends.cudnn.deterministic, torch.cuda.is_initialized()
-    message = (*how, pickle.dumps(work))
+    message = torch.get_num_threads(), torch.backends.cudnn.deterministic, pickle.dumps(work)
     _group.listening = False  # for good where an error leaves them in the middle of the work
     try:
         from_first(message)
