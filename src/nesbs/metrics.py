@@ -188,8 +188,9 @@ def entropy(log_probs: Tensor) -> Tensor:
     >>> entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]).log())
     tensor([0.6931, 0.0000], dtype=torch.float64)
     """
-    surprise: Tensor = torch.special.entr(log_probs.double().exp())
-    return surprise.sum(-1)
+    known = log_probs.double()
+    # Not torch.special.entr, which torch 2.11 cannot turn into ONNX; what is impossible, log 0, counts for nothing.
+    return (known.exp() * -known.clamp_min(torch.finfo(known.dtype).min)).sum(-1)
 
 
 def mutual_information(log_probs: Tensor) -> Tensor:

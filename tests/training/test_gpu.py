@@ -80,7 +80,7 @@ def test_a_compiled_training_drifts_as_far_as_rounding_makes_it(space, architect
                 parameter *= 1 + 1e-6 * torch.randn(parameter.shape, generator=random, device="cuda")
         return network
 
-    monkeypatch.setattr("nesbs.ensemble.members.build_member", nudged)
+    monkeypatch.setattr("toys.build_member", nudged)
     near, _ = trained(space, architecture, split, **settings, capture=False, compile=False)
     assert losses == pytest.approx(plain_losses, rel=0.01)
     ours, theirs = ((all_weights(other) - all_weights(plain)).norm() for other in (compiled, near))

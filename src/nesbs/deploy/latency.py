@@ -121,9 +121,9 @@ def _onnx_calls(classifier: Classifier, images: Mapping[int, np.ndarray]) -> dic
     members = [f"member {number}" for number in range(1, 1 + len(ensemble.members))]
     try:
         program = traced(WithMembers(ensemble.cpu(), classifier.temperature), input_shape(classifier))
+        model = onnx_model(program, (*OUTPUTS, *members), {})
     finally:
-        ensemble.to(device)
-    model = onnx_model(program, (*OUTPUTS, *members), {})
+        ensemble.to(device)  # the program's weights too, which are these
     outputs: dict[str, Sequence[str]] = {**{name: (name,) for name in members}, ENSEMBLE: OUTPUTS}
     opened = {name: session(part(model, own).SerializeToString(), threads=threads) for name, own in outputs.items()}
 
