@@ -62,6 +62,7 @@ UNTRAINED: dict[str, dict[str, int]] = {  # sizes of untrained networks; without
     "untrained, 5 cells, 8 channels": {"untrained_cells": 5, "untrained_channels": 8},
     "untrained, 3 cells": {"untrained_cells": 3},
 }
+WEIGHTS = {1: "untrained", 3: "3 × untrained"}  # of untrained networks beside a supernet's share
 TOY = {"epochs": 1, "channels": 4, "batch_size": 64}
 REFERENCE = PosteriorSettings(reference=64, untrained=1.0)
 
@@ -113,7 +114,7 @@ def by_supernet(
 
 
 def rankings(record: dict[str, Any], accuracies: Sequence[float | None]) -> dict[str, Any]:
-    """How every column ranks the architectures that have been trained; also its shares added to the untrained's."""
+    """How every column ranks the architectures that have been trained; also shares, with the untrained's added."""
     known = [place for place, accuracy in enumerate(accuracies) if accuracy is not None]
     truth = np.array([1 - float(accuracies[place] or 0) / 100 for place in known])
     columns: dict[str, np.ndarray] = {}
@@ -124,7 +125,8 @@ def rankings(record: dict[str, Any], accuracies: Sequence[float | None]) -> dict
         other = columns.get(f"untrained: untrained ({row['seed']})")
         for kind, values in row["values"].items():
             if kind.endswith("share") and other is not None:
-                columns[f"{row['name']}: {kind} + untrained ({row['seed']})"] = np.array(values) + other
+                for weight, words in WEIGHTS.items():
+                    columns[f"{row['name']}: {kind} + {words} ({row['seed']})"] = np.array(values) + weight * other
     singles = [(place,) for place in range(len(known))]
     return {name: asdict(rank(values[known], truth, singles)) for name, values in columns.items()}
 
