@@ -58,6 +58,14 @@ def demo_compared():
             )
         seconds = method["cost"]["search_seconds"]["mean"]
         lines.append(f"| {' | '.join(cells)} | {seconds:.0f} |")
+    own = {key: np.array([seed["scores"][key] for seed in methods["nesbs"]["seeds"]]) for key in ("error", "nll")}
+    for variant in read("demo-compared", "trained.json")["variants"]:
+        found = {key: np.array([seed[key] for seed in variant["seeds"]]) for key in own}
+        seconds = fmean(seed["search_seconds"] for seed in variant["seeds"])
+        cells = [f"`trained`: {variant['name']}", f"{100 * found['error'].mean():.2f}", f"{found['nll'].mean():.4f}"]
+        cells.append(_interval(*_paired(100 * found["error"], 100 * own["error"]), 2))
+        cells.append(_interval(*_paired(found["nll"], own["nll"]), 4))
+        lines.append(f"| {' | '.join(cells)} | {seconds:.0f} |")
     return "\n".join(lines)
 
 
