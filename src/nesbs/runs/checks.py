@@ -20,7 +20,7 @@ from nesbs.training.ranks import Ranks
 def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
     """Raise where settings do not go together with each other, with the data or with the space."""
     space.check_images(*data.train.size, recipe.members.stem)
-    _check_crop(recipe.members.crop, data, "members.crop")
+    _check_crop(recipe.members.crop, data.train.size, "members.crop")
     if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":
         raise NesbsError("evaluation.images=search_valid measures on images the members learn from: set members.images")
     gather(data, recipe.evaluation)
@@ -50,14 +50,14 @@ def check_batches(recipe: Recipe, data: Dataset, space: Space) -> None:
                 raise NesbsError(f"{section}: {error}") from None
 
 
-def _check_crop(crop: int, data: Dataset, key: str) -> None:
-    height, width = data.train.size
+def _check_crop(crop: int, size: tuple[int, int], key: str) -> None:
+    height, width = size
     if crop > min(height, width):
         raise NesbsError(f"{key}={crop} shifts images of {height}×{width} pixels out of sight: set it lower")
 
 
 def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
-    space.check_images(*data.train.size)
+    space.check_images(*recipe.supernet.size(data.train))
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
     recipe.search.check_candidates(recipe.ensemble.size)
     if recipe.search.limits.bounds:
@@ -76,6 +76,6 @@ def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
             "posterior.untrained looks at networks with members.cells and members.channels; it knows neither "
             "members.stem=imagenet nor members.multiply_adds"
         )
-    _check_crop(recipe.supernet.crop, data, "supernet.crop")
+    _check_crop(recipe.supernet.crop, recipe.supernet.size(data.train), "supernet.crop")
     with torch.device("meta"):
         design_supernet(space, data.train, recipe.supernet)
