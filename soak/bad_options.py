@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from PIL import Image
 from typer.main import get_command
 
 from nesbs.cli.entry_point import COMMANDS, app
@@ -29,6 +30,9 @@ GOOD: dict[str, tuple[str, ...]] = {  # each command as it would work, in a mome
     "compare": ("toy", "--methods", "deep", "--seeds", "1", *settings(*SMALL), "--out", "new"),
     "curves": ("toy", "--methods", "urs", "--budgets", "2", "--seeds", "1", *settings(*SMALL), "--out", "new"),
     "reproduce": ("fig-delta", "--out", "new"),
+    "predict": (OUT, "an-image.png"),
+    "export": (OUT, "--out", "new.onnx"),
+    "latency": (OUT, "--repeats", "1"),
     "distil": (OUT, "--into", "smallest", "--out", "new"),
     "report": (OUT,),
     "status": (OUT,),
@@ -115,6 +119,7 @@ def make(random: Random, number: int, references: References) -> Input:
     def prepare(folder: Path) -> None:
         shutil.copytree(references.made["run"].folder, folder / OUT)
         (folder / "a-file").write_text("mine")
+        Image.new("L", (28, 28), 90).save(folder / "an-image.png")
         (folder / "strangers").mkdir()
         (folder / "strangers" / "thesis.safetensors").write_text("mine")
         (folder / "a-loop").symlink_to("a-loop")

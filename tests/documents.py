@@ -195,10 +195,10 @@ def _parse(module: str, words: list[str]) -> None:
 
 
 def folder_of_images(root: Path) -> Path:
-    """Two classes of twelve grey images."""
+    """Three classes of twelve grey images, the name of one in another alphabet."""
     from PIL import Image
 
-    for name, shade in (("cat", 60), ("dog", 180)):
+    for name, shade in (("cat", 60), ("dog", 180), ("птица", 120)):
         (root / name).mkdir(parents=True, exist_ok=True)
         for i in range(12):
             Image.new("L", (10, 10), shade + i).save(root / name / f"{i}.png")

@@ -21,6 +21,7 @@ from samplers import test_ensembles
 from spaces import test_contract
 
 from nesbs.compare import METHODS, Candidates
+from nesbs.deploy import load
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
 from nesbs.reproduce import experiment
@@ -160,14 +161,17 @@ def check_names(_):
 def check_answers(space):
     """The commands and the code of the page give one answer."""
     answers = json.loads(Path("answers.json").read_text())
-    assert (len(answers["images"]), answers["unread"]) == (24, [])
-    assert {entry["file"]: entry["label"] for entry in answers["images"]}["FOLDER/cat/1.png"] in ("cat", "dog")
-    assert len(Path("answers.csv").read_text().splitlines()) == 25
+    classes = ["cat", "dog", "птица"]
+    assert (len(answers["images"]), answers["unread"]) == (36, [])
+    assert {entry["file"]: entry["label"] for entry in answers["images"]}["FOLDER/птица/1.png"] in classes
+    assert space["class_names"] == classes == list(space["classifier"].class_names)
+    assert len(Path("answers.csv").read_text().splitlines()) == 37
     dogs = [entry["top"][0]["probability"] for entry in answers["images"] if entry["file"] in space["files"]]
     assert space["probabilities"].max(-1).values.tolist() == pytest.approx(dogs, abs=1e-5)
-    # The last program, where there is neither torch nor nesbs, gives the same.
+    assert len(load("runs/small").members(space["files"])) == 1
+    # The first program, where there is neither torch nor nesbs, gives the same.
     hidden = "import sys; sys.modules.update(torch=None, nesbs=None)\n"
-    program = [sys.executable, "-W", "error", "-c", hidden + code(PAGES["own-images"])[-1]]
+    program = [sys.executable, "-W", "error", "-c", hidden + code(PAGES["own-images"])[0]]
     lines = subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines()
     labels = space["classifier"].predict(space["files"])
     assert [line.split()[0] for line in lines] == labels

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nesbs.data import augment, batches, cut_out, steps_per_epoch
-from nesbs.data.batches import Share, jitter_colours, lightness, shown, turn_hue
-from nesbs.data.split import balanced
+from nesbs.data.batches import Share, jitter_colours, lightness, turn_hue
+from nesbs.data.sample_weights import shown
 from nesbs.errors import NesbsError
 
 
@@ -44,7 +44,7 @@ def test_weights_say_how_often_an_image_is_shown(noise, random):
 
 def test_a_balanced_split_shows_every_class_as_often(noise, random):
     rare = noise.train.subset(torch.cat([torch.arange(0, 48, 3), torch.tensor([1, 4]), torch.arange(2, 20, 3)]))
-    [(_, labels)] = batches(balanced(rare), 24, generator=random)
+    [(_, labels)] = batches(rare.balanced(), 24, generator=random)
     assert labels.bincount().tolist() == [8, 8, 8]
     nothing = replace(noise.train, sample_weights=torch.zeros(64))
     with pytest.raises(NesbsError, match="sample_weights are 0 for all images to train on"):

@@ -76,9 +76,9 @@ def test_onnx_is_the_ensemble_at_its_temperature(run, tmp_path, capsys):
 
 
 def of_averaged_logits(folder):
-    """A DARTS member with an auxiliary tower, logits averaged, at a temperature."""
+    """Two DARTS members with auxiliary towers, logits averaged, at a temperature."""
     changes = [
-        *("space.name=darts", "ensemble.architectures=[darts-v2]", "ensemble.size=1", "members.cells=3"),
+        *("space.name=darts", "ensemble.architectures=[darts-v2, pc-darts]", "members.cells=3"),
         *("members.auxiliary=0.4", "members.epochs=1", "ensemble.combine=logits", "data.size=16"),
     ]
     assert any("auxiliary" in name for name in tiny(folder, changes=[*FEW, *changes]).ensemble().state_dict())

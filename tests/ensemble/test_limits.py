@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from nesbs.ensemble import Limits, LimitSettings, decide
+from nesbs.ensemble import Limits, LimitSettings, decide, forward_select
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.records.operation_times import OperationTimesRecord
@@ -30,15 +30,21 @@ def random(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def value_of(costs, architecture, kind):
+    if kind == "latency":
+        return costs.times.predicted(costs, architecture)
+    return getattr(costs(architecture), kind)
+
+
 def limits_at(costs, kind, share, per, size=3):
     """The limits that so large a share of the space's networks is within; of the whole ensemble, `size` times that."""
-    values = sorted(getattr(costs(one), kind) for one in costs.space.sample(400, generator=random(7)))
+    values = sorted(value_of(costs, one, kind) for one in costs.space.sample(400, generator=random(7)))
     bound = values[int(share * len(values))] * (size if per == "ensemble" else 1)
     return Limits(LimitSettings(**{kind: bound, "per": per}), costs, size), bound
 
 
 def within(costs, ensemble, kind, bound, per):
-    values = [getattr(costs(one), kind) for one in ensemble]
+    values = [value_of(costs, one, kind) for one in ensemble]
     return (sum(values) if per == "ensemble" else max(values)) <= bound
 
 
@@ -46,19 +52,24 @@ def within(costs, ensemble, kind, bound, per):
     ("make", "kind", "per"),
     [
         (nasbench201, "parameters", "member"),
+        (nasbench201, "latency", "member"),
         (nasbench201, "multiply_adds", "ensemble"),
-        (darts, "parameters", "ensemble"),
     ],
 )
-def test_a_thousand_proposals_are_within_the_limits(make, kind, per):
+def test_a_thousand_proposals_are_within_a_limit_that_binds(make, kind, per):
     costs = COSTS[make]
-    limits, bound = limits_at(costs, kind, 0.2, per)
-    parts = [(MonteCarlo(), 200), (Uniform(), 100), (SvgdRd(delta=(0.0, 0.5), steps=2), 20)]
-    for sampler, rounds in parts:  # 340 ensembles, 1,020 architectures
+    if kind == "latency":
+        costs.times = times_of(costs)
+    limits, bound = limits_at(costs, kind, 0.4, per)
+    exceeded = 0
+    for sampler, rounds in [(MonteCarlo(), 600), (Uniform(), 360), (SvgdRd(delta=(0.0, 0.5), steps=2), 20)]:
         posterior = Posterior(costs.space)
         drawn = sampler.propose(posterior, size=3, rounds=rounds, allowed=limits, generator=random())
         assert len(drawn) == rounds * (2 if sampler.name == "svgd-rd" else 1)
         assert all(within(costs, one.architectures, kind, bound, per) for one in drawn)
+        free = sampler.propose(posterior, size=3, rounds=rounds // 20, generator=random())
+        exceeded += sum(not within(costs, one.architectures, kind, bound, per) for one in free)
+    assert exceeded > 20  # of 50
 
 
 def test_members_are_drawn_from_the_posterior_on_condition_that_the_limits_hold():
@@ -136,6 +147,21 @@ def test_forward_selection_leaves_room_for_the_members_to_come():
     assert tight.places([[one] for one in pool[1:]]) == []  # the cheapest two are too costly
 
 
+def test_forward_selection_gives_up_a_member_that_leaves_no_room_under_two_limits():
+    pool = list(toy_edges())[:5]
+    limits = Limits(LimitSettings(parameters=10, multiply_adds=10, per="ensemble"), COSTS[toy_edges], 2)
+    # For the best alone there would be room beside one of (1, 1), which nobody is.
+    limits._known = dict(zip(pool, [(9.0, 9.0), (1.0, 9.0), (9.0, 1.0), (5.0, 5.0), (5.0, 5.0)], strict=True))
+
+    def score(ensembles):  # the earlier in the pool, the better
+        return torch.tensor([sum(pool.index(one) for one in ensemble) / len(ensemble) for ensemble in ensembles])
+
+    members, loss = forward_select(pool, 2, score, counted=limits.places)
+    assert (members, loss) == ([pool[1], pool[2]], 1.5)
+    with pytest.raises(NoEnsembleError, match="no 2 of 3 candidates were found to be within search.limits"):
+        forward_select([pool[0], pool[1], pool[3]], 2, score, counted=limits.places)
+
+
 @pytest.mark.parametrize("make", [toy_edges, toy_pairs])
 @pytest.mark.parametrize("kind", ["parameters", "multiply_adds"])
 def test_the_smallest_that_is_possible_is_that_of_the_whole_space(make, kind):
@@ -157,7 +183,8 @@ def test_a_run_under_an_impossible_limit_is_refused_before_there_is_a_folder(tmp
 
 def times_of(costs):
     """Times that are made up: a millisecond for a convolution, a tenth for everything else."""
-    shapes = {shape for one in costs.space for shape in costs.shapes(one)}
+    some = costs.space.sample(400, generator=random())
+    shapes = {shape for one in some for shape in costs.shapes(one)}
     table = {shape: Milliseconds(*[1.0 if "conv" in shape[0] else 0.1] * 3) for shape in shapes}
     return OperationTimes("cpu", Milliseconds(2.0, 2.0, 2.0), 1.0, table)
 
@@ -179,18 +206,42 @@ def test_a_latency_is_the_sum_of_operations_and_limits_it_as_costs_do():
     assert OperationTimesRecord.from_json({"device": "cpu"}).times() is None
 
 
-def test_operations_are_timed_once_in_a_run_and_the_chosen_are_timed_whole(tmp_path):
-    small = ["space.name=toy-edges", "supernet.cells=1", "data.train_limit=60", "supernet.batch_size=20"]
-    recipe = load_recipe(
-        "toy", [*small, "posterior.steps=2", "sampler.name=uniform", "members.cells=1", "search.limits.latency=1000"]
-    )
-    run = Run.create(tmp_path / "run", recipe)
+LATENCY = [
+    *("space.name=toy-edges", "supernet.cells=1", "supernet.epochs=1", "data.train_limit=60", "data.size=12"),
+    *("supernet.batch_size=20", "posterior.steps=2", "sampler.name=uniform", "members.cells=1", "search.rounds=3"),
+]
+
+
+def test_operations_are_timed_once_in_a_run_and_the_chosen_are_timed_whole(tmp_path, monkeypatch):
+    measured = []
+
+    def measure(costs, device):
+        assert not list(tmp_path.glob("*/recipe.yaml")), "timed after the run began"
+        measured.append(device)
+        return times_of(costs)
+
+    monkeypatch.setattr(OperationTimes, "measured", measure)
+    run = Run.create(tmp_path / "run", load_recipe("toy", [*LATENCY, "search.limits.latency=1000"], threads=1))
+    assert OperationTimesRecord.find(run.folder).times() == run.costs.members.times
     chosen = run.selection().architectures
     record = OperationTimesRecord.find(run.folder)
     assert [row.architecture for row in record.chosen] == [str(one) for one in chosen]
     assert all(0 < row.lower <= row.median <= row.upper for row in record.chosen)
-    assert {row.operation for row in record.rows} == {"skip_connect", "nor_conv_3x3"}
     again = Run.open(run.folder)
-    assert again.member_costs.times == record.times() == run.member_costs.times
-    predicted = [run.member_costs.times.predicted(run.member_costs, one) for one in chosen]
+    again.limits().check()
+    assert again.costs.members.times == record.times()
+    assert measured == ["cpu"]
+    predicted = [value_of(run.costs.members, one, "latency") for one in chosen]
     assert [row.predicted for row in record.chosen] == predicted
+    # The same search under a limit that it has just exceeded.
+    bound = max(predicted) - 0.01
+    (tmp_path / "run" / "recipe.yaml").rename(tmp_path / "before.yaml")
+    tight = Run.create(tmp_path / "tight", load_recipe("toy", [*LATENCY, f"search.limits.latency={bound}"], threads=1))
+    assert max(value_of(tight.costs.members, one, "latency") for one in tight.selection().architectures) <= bound
+
+
+def test_real_operations_are_timed():
+    costs = costs_of(toy_edges())
+    times = OperationTimes.measured(costs, "cpu")
+    assert {operation for operation, *_ in times.operations} == {"skip_connect", "nor_conv_3x3"}
+    assert all(0 < one.lower <= one.median <= one.upper for one in times.operations.values())

@@ -264,6 +264,33 @@ def test_the_terminal_says_the_same(metrics: dict[str, Any]) -> None:
     ]
 
 
+def test_of_five_classes_or_fewer_there_is_no_top_5_error(metrics: dict[str, Any], per_class: dict[str, Any]) -> None:
+    metrics["ensemble"]["per_class"] = per_class
+    assert scores_as_text(metrics).splitlines()[1].split() == [
+        "error",
+        "%",
+        "NLL",
+        "Brier",
+        "ECE",
+        "ATE",
+        "%",
+        "PPD",
+        "%",
+    ]
+    table = rows(page_of(metrics), "measures")
+    assert table[0] == ["Network", "Error", "NLL", "Brier", "ECE", "ATE", "PPD", "Parameters"]
+    assert len(table[1]) == len(table[0])
+
+
+def test_a_temperature_that_is_not_used_is_said_to_be_so(metrics: dict[str, Any]) -> None:
+    said = "too few errors to fit"
+    assert said not in scores_as_text(metrics)
+    assert said not in page_of(metrics)
+    metrics["ensemble"]["temperature"]["ensemble"]["temperatures"] = [0.01, 0.9]
+    assert said in scores_as_text(metrics)
+    assert said in page_of(metrics)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_records_of_before_the_parts_are_still_read(seed: int) -> None:
     metrics = json.loads((ROOT / "results" / "demo" / str(seed) / "metrics.json").read_text())

@@ -1,5 +1,7 @@
 """What rivals end with is within the limits, whatever they judge best."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -59,16 +61,54 @@ def test_a_pool_larger_than_what_is_within_the_limits_is_refused():
         uniform_pool(toy_edges(), len(few) + 1, generator=random(), allowed=limits)
 
 
-def test_every_method_that_searches_ends_within_the_limits(tmp_path):
-    small = ["supernet.epochs=1", "supernet.cells=1", "posterior.steps=2", "rivals.judge=supernet", "rivals.pool=6"]
-    small += ["rivals.samples=4", "rivals.measure=supernet", "sampler.steps=2", "data.train_limit=60"]
-    recipe = load_recipe("toy", [*small, "space.name=toy-edges", "supernet.batch_size=20"])
-    costs = Run(tmp_path, recipe).member_costs
-    values = sorted(costs(one).parameters for one in toy_edges())
-    bound = values[9] * recipe.ensemble.size
-    settings = recipe.search.model_copy(update={"limits": LimitSettings(parameters=bound, per="ensemble")})
-    harness = Harness(Run.create(tmp_path / "run", recipe.model_copy(update={"search": settings})))
-    names = ["nesbs", "nesbs-mc", "random", "drawn", "likeliest", "urs", "nes-rs", "nes-re", "deep", "single-best"]
-    for name in [*names, "rsps", "darts", "enas", "snas"]:
-        chosen = METHODS[name].selection(harness).architectures
-        assert sum(costs(one).parameters for one in chosen) <= bound, name
+def test_a_pool_under_two_limits_begins_with_one_whose_copies_are_within_them():
+    def allowed(some):
+        return max(str(some).count(op) * 2 / len(some) for op in ("conv", "skip")) <= 3
+
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        pool = uniform_pool(toy_edges(), 4, generator=generator, allowed=allowed, size=2)
+        assert any(allowed((one, one)) for one in pool[:2])
+
+
+SMALL = [
+    *("space.name=toy-edges", "data.train_limit=60", "data.size=12", "supernet.epochs=1", "supernet.cells=1"),
+    *("supernet.batch_size=20", "posterior.steps=2", "sampler.steps=2", "members.cells=1", "rivals.judge=supernet"),
+    *("rivals.pool=6", "rivals.samples=4", "rivals.measure=supernet"),
+]
+SEARCHES = ["nesbs", "nesbs-mc", "random", "drawn", "likeliest", "urs", "nes-rs", "nes-re", "deep", "single-best"]
+ONE_SHOT = ["rsps", "darts", "gdas", "setn", "enas", "snas"]
+
+
+def recipe_of(name):
+    """A recipe under whose seed the method chooses something that is not the cheapest."""
+    return load_recipe("toy", SMALL, threads=1, seed=7 if name == "gdas" else 4)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A run that has what rivals share, and what each method chooses where nothing is limited."""
+    folder = tmp_path_factory.mktemp("limits") / "run"
+    run = Run.create(folder, recipe_of("nesbs"))
+    run.posterior()
+    begun = shutil.copytree(folder, folder.with_name("begun"))
+
+    def chosen(name):
+        return METHODS[name].choose(Harness(Run(folder, recipe_of(name), data=run.data))).architectures
+
+    return begun, {name: chosen(name) for name in [*SEARCHES, *ONE_SHOT]}
+
+
+@pytest.mark.parametrize("name", [*SEARCHES, *ONE_SHOT])
+def test_a_method_keeps_to_a_limit_that_it_exceeds_without_it(name, searched, tmp_path):
+    folder, unlimited = searched
+    recipe = recipe_of(name)
+    run = Run(shutil.copytree(folder, tmp_path / "run"), recipe)
+    cost = {one: run.costs.members(one).parameters for one in toy_edges()}
+    bound, per = sum(cost[one] for one in unlimited[name]) - 1, "member" if METHODS[name].one_network else "ensemble"
+    assert bound >= len(unlimited[name]) * min(cost.values())
+    limits = LimitSettings(parameters=bound, multiply_adds=10**9, per=per)
+    limited = recipe.model_copy(update={"search": recipe.search.model_copy(update={"limits": limits})})
+    chosen = METHODS[name].choose(Harness(Run(run.folder, limited, data=run.data))).architectures
+    assert len(chosen) == len(unlimited[name])
+    assert sum(cost[one] for one in chosen) <= bound

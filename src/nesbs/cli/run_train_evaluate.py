@@ -7,6 +7,7 @@ import typer
 
 from nesbs.cli.options import Changes, Computing, Out, RecipeName, RunFolder, Training
 from nesbs.errors import NesbsError
+from nesbs.records import MetricsRecord
 from nesbs.report import scores_as_text, write_report
 from nesbs.runs.members import sizes_in_words
 from nesbs.runs.resumable_run import Run
@@ -34,7 +35,7 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Traini
         duplicates = work.selection().duplicates
         scores = work.scores()
     path = write_report(out)
-    common.print(scores_as_text(scores), *_sizes(work), _duplicates(duplicates))
+    common.print(_as_text(work, scores), *_sizes(work), _duplicates(duplicates))
     if work.data.broken:
         common.print(f"left out because they cannot be read (record.json lists them): {len(work.data.broken)}")
     common.print(f"report: {path}")
@@ -149,7 +150,11 @@ def evaluate(
         work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
         work.require_members()
         scores = work.scores(complete=True, **{name: value for name, value in options.items() if value is not None})
-    common.print(scores_as_text(scores), f"report: {write_report(run)}")
+    common.print(_as_text(work, scores), f"report: {write_report(run)}")
+
+
+def _as_text(work: Run, scores: MetricsRecord) -> str:
+    return scores_as_text(scores, balanced=work.recipe.data.class_weights == "balanced")
 
 
 def _sizes(work: Run) -> list[str]:

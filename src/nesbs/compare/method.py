@@ -69,7 +69,7 @@ class Method(ABC):
 
     def size(self, harness: Harness, selection: Selection) -> dict[str, int]:
         """Parameters and multiply-adds of what predicts: of all networks, and of one image through all of them."""
-        costs = [harness.run.member_costs(one) for one in selection.architectures]
+        costs = [harness.run.costs.members(one) for one in selection.architectures]
         copies = self.copies(harness)
         return {
             "parameters": sum(cost.parameters for cost in costs) * (1 if self.one_member else copies),

@@ -58,7 +58,7 @@ class OneArchitecture(Method):
         if limits is None or limits(selection.architectures * copies):
             return selection.architectures[0]
         losses = {one: loss for one, loss in selection.candidates if limits((one,) * copies)}
-        return min(losses, key=losses.__getitem__)  # every ensemble of the pool has one whose copies are no larger
+        return min(losses, key=losses.__getitem__)  # the pool begins with such a one: `uniform_draws`
 
     def trained_copies(self, harness: Harness) -> int:
         """How many sets of weights it predicts with."""

@@ -99,7 +99,8 @@ def _evolve(candidates: Candidates) -> Selection:
     """NES-RE, whose population is the first of the pool."""
     pool, out_of_time = candidates.pool, candidates.out_of_time
     settings = candidates.settings.model_copy(update={"pool": len(pool)})
-    start, score, limits = pool[: settings.first], candidates.score, candidates.limits
+    score, limits = candidates.score, candidates.limits
+    start = pool[: settings.first if limits is None else max(settings.first, candidates.size)]  # one ensemble at least
     births = evolve(
         candidates.space,
         start,

@@ -51,7 +51,7 @@ class PosteriorSearch(Method):
                 sampler=sampler,
                 combine=recipe.ensemble.combine,
                 seed=recipe.seed,
-                training=ShortTraining(run.data.search_train, recipe.members, costs=run.member_costs),
+                training=ShortTraining(run.data.search_train, recipe.members, costs=run.costs.members),
                 **{**settings.model_dump(), "rounds": rounds, "judge": "likelihood"},
             )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nesbs.data.sample_weights import shown
 from nesbs.data.split import Split
 from nesbs.data.streaming import FileImages
-from nesbs.errors import NesbsError
 
 AHEAD = 16  # batches made at once on a GPU
 LUMA = (0.299, 0.587, 0.114)  # how light red, green and blue are (ITU-R BT.601)
@@ -74,28 +74,6 @@ def batches(
             images = cut_out(images, cutout, fill=split.mean, generator=generator, share=share)
         own = size // share.count
         yield from zip(images.split(own), split.labels[index].split(own), strict=True)
-
-
-def shown(order: Tensor, weights: Tensor, *, generator: torch.Generator) -> Tensor:
-    """Return the images of an epoch (images,), each in proportion to its weight, from a shuffled `order` of all.
-
-    Every image comes as often as its share of the weights times the number of images says, rounded up or down at
-    random so that the mean is exact (systematic resampling); with equal weights each comes once, with 0 never. Images
-    are shown more often, their losses not multiplied: in the mean of the steps the two are the same, but a rare image
-    of a large weight would throw single steps off ("Why resampling outperforms reweighting", An, Ying and Zhu, 2021),
-    and so every loss of every stage can stay as it is, those in CUDA graphs too.
-
-    >>> random = torch.Generator().manual_seed(0)
-    >>> shown(torch.arange(4), torch.tensor([1.0, 0.0, 1.0, 2.0]), generator=random).sort().values
-    tensor([0, 2, 3, 3])
-    """
-    ends = weights.double()[order.cpu()].cumsum(0)  # on the CPU: sums on a GPU are not always the same
-    if not ends[-1] > 0:
-        raise NesbsError("sample_weights are 0 for all images to train on: give some of them a weight")
-    start = torch.rand((), generator=generator, device=order.device, dtype=torch.float64).cpu()
-    ticks = (torch.arange(len(order), dtype=torch.float64) + start) * (ends[-1] / len(order))
-    drawn = order[torch.searchsorted(ends, ticks, right=True).clamp_max_(len(order) - 1).to(order.device)]
-    return drawn[torch.randperm(len(order), generator=generator, device=order.device)]
 
 
 def _ahead(split: Split, size: int) -> int:

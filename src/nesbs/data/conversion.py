@@ -1,6 +1,7 @@
 """The same images in grey or in colour, and at another size."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor
 from nesbs.data.images import Mode, channels_first, opened, upright
 from nesbs.data.split import Split
 
+AnySplit = TypeVar("AnySplit", bound=Split)
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue; ITU-R BT.601, as Pillow's mode L
 
 
-def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
+def converted(split: AnySplit, *, channels: int, size: tuple[int, int]) -> AnySplit:
     """Return the same images in grey (1) or colour (3 channels) at another size, (height, width).
 
     Grey becomes colour by repeating, colour grey by its luminance; sizes change by bilinear interpolation with
@@ -29,7 +31,7 @@ def converted(split: Split, *, channels: int, size: tuple[int, int]) -> Split:
         elif split.channels == 1 and channels == 3:
             pixels = pixels.expand(-1, 3, -1, -1)
         images[part] = resized(pixels, size)
-    return Split(images, split.labels, split.class_names, split.mean, split.std, sample_weights=split.sample_weights)
+    return replace(split, stored=images, index=None)
 
 
 def resized(pixels: Tensor, size: tuple[int, int]) -> Tensor:

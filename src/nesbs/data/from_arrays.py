@@ -10,7 +10,7 @@ from torch import Tensor
 from nesbs.data.arrays import TEST_FRACTION, splits
 from nesbs.data.conversion import converted
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Dataset, balanced
+from nesbs.data.split import Dataset
 from nesbs.errors import NesbsError, expect, expect_all, shown
 from nesbs.settings import checked_keywords
 
@@ -84,7 +84,7 @@ def from_arrays(
         square = (given.size, given.size)
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if given.class_weights == "balanced":
-        train = balanced(train)
+        train = train.balanced()
     return Dataset("arrays", train, test, given.valid_fraction, given.split_seed)
 
 

@@ -15,7 +15,7 @@ from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
 from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
-from nesbs.data.split import Dataset, Split, balanced, stratified
+from nesbs.data.split import Dataset, Split, stratified
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
@@ -63,7 +63,7 @@ def load_dataset(
         train = _limit(train, settings.train_limit)
     train, aside = _set_aside(train, settings)
     if settings.class_weights == "balanced":
-        train = balanced(train)
+        train = train.balanced()
     if settings.test_limit:
         test = _limit(test, settings.test_limit)
     if settings.size is not None:

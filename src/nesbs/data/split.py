@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nesbs.data.images import View
+from nesbs.data.sample_weights import balanced_weights, check_weights
 from nesbs.data.settings import DataSettings
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, expect
@@ -119,6 +120,11 @@ class Split:
             raise NesbsError(f"{what} ({error})") from None
         weights = None if self.sample_weights is None else self.sample_weights[index.cpu()]
         return replace(self, index=own, labels=labels, sample_weights=weights)
+
+    def balanced(self) -> Self:
+        """Return the split with weights by which every class is shown as often, beside weights it has already."""
+        weights = balanced_weights(self.labels.cpu(), self.classes)
+        return replace(self, sample_weights=weights * (1 if self.sample_weights is None else self.sample_weights))
 
     def compact(self) -> Self:
         """Return the same images with storage of their own, for a part that outlives the whole (files have theirs)."""
@@ -273,31 +279,6 @@ def make_split(
     if mean_std is None:
         mean_std = channel_statistics(images if isinstance(images, Tensor) else images[:])
     return Split(images, labels, class_names, *mean_std)
-
-
-def check_weights(weights: object, count: int) -> None:
-    """Raise unless `weights` is a tensor with a finite number, 0 or more, for each of `count` images."""
-    what = "sample_weights must be a number, 0 or more, for each training image"
-    expect(weights, Tensor, what)
-    assert isinstance(weights, Tensor)
-    if tuple(weights.shape) != (count,):
-        raise NesbsError(f"{what} ({count}), found shape {tuple(weights.shape)}")
-    if not bool((weights.isfinite() & (weights >= 0)).all()):
-        raise NesbsError(f"{what}, found {weights.min()} to {weights.max()}")
-
-
-def balanced(split: Split) -> Split:
-    """Return the split with weights by which every class is shown as often as any other, beside weights it has already.
-
-    >>> images, labels = torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 0, 0, 1])
-    >>> split = make_split(images, labels, ("a", "b"), source="four")
-    >>> balanced(split).sample_weights.tolist()
-    [0.6666666666666666, 0.6666666666666666, 0.6666666666666666, 2.0]
-    """
-    labels = split.labels.cpu()
-    counts = labels.bincount(minlength=split.classes)
-    weights = len(labels) / ((counts > 0).sum() * counts.double())[labels]
-    return replace(split, sample_weights=weights * (1 if split.sample_weights is None else split.sample_weights))
 
 
 def check_lengths(images: Tensor | FileImages, labels: Tensor, source: str) -> None:

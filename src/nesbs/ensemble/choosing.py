@@ -39,6 +39,7 @@ from nesbs.supernet import Estimator, Supernet
 
 PROGRESS_EVERY = 8  # candidates between two progress updates
 OnProgress = Callable[[int, int], None]  # how many are done, how many there are
+DEAD_ENDS = 1000  # of forward selection: choices that leave no room for another
 DIGITS = 6  # of rank shares in a file: their last digits depend on the device
 T = TypeVar("T")
 DEFAULT = SearchSettings()
@@ -114,24 +115,37 @@ def forward_select(
 
     Stops at `size`, without replacement and without an early stop. With `noise` the most probable of the additions that
     are not told apart from the best. `more` is told what was chosen and returns further candidates; `counted` returns
-    the places of the ensembles that may be chosen. Ours, not the paper's.
+    the places of the ensembles that may be chosen. Where those chosen leave no room for another, the last of them is
+    given up for the next best. Ours, not the paper's.
     """
-    left = list(dict.fromkeys(candidates))
-    if size > len(left) and more is None:
-        raise NesbsError(f"forward selection of {size} needs as many different candidates, found {len(left)}")
-    chosen: list[T] = []
-    loss = float("inf")
-    for _ in range(size):
-        larger = [[*chosen, candidate] for candidate in left]
-        places = range(len(larger)) if counted is None else counted(larger)
-        if not places:
-            raise NoEnsembleError(f"no {size} of {len(larger) + len(chosen)} candidates are within search.limits")
-        best, losses = _best_of(larger, score, noise, places)
-        chosen.append(left.pop(best))
-        loss = losses[best]
-        if more is not None and len(chosen) < size:
-            left += more(chosen[-1])
-    return chosen, loss
+    distinct = list(dict.fromkeys(candidates))
+    if size > len(distinct) and more is None:
+        raise NesbsError(f"forward selection of {size} needs as many different candidates, found {len(distinct)}")
+    dead_ends = 0
+
+    def grow(chosen: list[T], left: list[T], loss: float) -> tuple[list[T], float] | None:
+        """Those chosen with what is missing, and their loss; None where nothing more may be added."""
+        nonlocal dead_ends
+        if len(chosen) == size:
+            return chosen, loss
+        while dead_ends < DEAD_ENDS:
+            larger = [[*chosen, candidate] for candidate in left]
+            places = range(len(larger)) if counted is None else counted(larger)
+            if not places:
+                dead_ends += 1
+                return None
+            best, losses = _best_of(larger, score, noise, places)
+            one = left[best]
+            left = [*left[:best], *left[best + 1 :]]
+            further = more(one) if more is not None and len(chosen) + 1 < size else ()
+            if grown := grow([*chosen, one], [*left, *further], losses[best]):
+                return grown
+        return None
+
+    grown = grow([], distinct, float("inf"))
+    if grown is None:
+        raise NoEnsembleError(f"no {size} of {len(distinct)} candidates were found to be within search.limits")
+    return grown
 
 
 def decide(

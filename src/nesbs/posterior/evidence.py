@@ -40,6 +40,7 @@ class Evidence:
         """`ranks` holds the reference that the settings ask for (`reference_ranks`)."""
         if (ranks is None) != (settings.reference == 0):
             raise NesbsError("evidence needs reference ranks exactly where posterior.reference is above 0")
+        split = supernet.settings.seen(split)
         self._supernet, self._split, self._settings, self._ranks = supernet, split, settings, ranks
         size = min(settings.batch_size, len(split))
         random = rng.generator(seed, "posterior", "batches")

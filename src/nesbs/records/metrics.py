@@ -1,6 +1,9 @@
 """What was measured on the test images (`metrics.json`): of the ensemble, of each member, of the uniform ensemble."""
 
+import math
+
 from nesbs.evaluation import lowest
+from nesbs.evaluation.calibration import COLDEST, HOTTEST
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.kinds import Columns, Count, Many, Matrix, Maybe, Number, Numbers, NumberTable, Texts, whole_sum
 
@@ -26,6 +29,22 @@ class Calibrated(Record):
     temperatures: Numbers | None = None
     before: NetworkMetrics | None = None
     after: NetworkMetrics | None = None
+
+    @property
+    def usable(self) -> float | None:
+        """The temperature to predict with, of two halves' the geometric mean; None where there is none.
+
+        One at the end of its range is not taken: it was fitted to too few errors (or to nothing but errors), and would
+        make every answer certain (or none).
+
+        >>> Calibrated(temperatures=(1.0, 4.0)).usable, Calibrated(temperatures=(0.01, 2.0)).usable
+        (2.0, None)
+        """
+        values = self.temperatures or ()
+        inside = [value for value in values if value is not None and COLDEST < value < HOTTEST]
+        if not inside or len(inside) < len(values):
+            return None
+        return math.exp(sum(map(math.log, inside)) / len(inside))
 
 
 class ReliabilityBins(Record):

@@ -2,6 +2,7 @@
 colour alone.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
@@ -121,7 +122,7 @@ def scatter(
 ) -> Markup:
     """Points (x, y) in groups of (name, shape, points); the shapes are ring, disc and star, the last group on top.
 
-    `labels` are texts beside points.
+    `labels` are texts beside points; one for which there is no free place is left out.
     """
     root = svg(title, (0, 0, WIDTH, BASE + 58), "chart")
     groups = [group for group in groups if group[2]]
@@ -134,11 +135,35 @@ def scatter(
         _point(ET.SubElement(root, "g", {"class": "key"}), kind, (x, y - 4))
         shape(root, "text", name, x=x + 12, y=y)
         x += 30 + 7 * len(name)
-    for name, point in (labels or {}).items():
-        left, top = place(*point)
-        before = left > WIDTH / 2  # a text at the right edge ends where its point is
-        shape(root, "text", name, x=left + (-8 if before else 8), y=top - 6, text_anchor="end" if before else "start")
+    marks = [place(*point) for _, _, points in groups for point in points]
+    named = {name: place(*point) for name, point in (labels or {}).items()}
+    for name, (left, base) in free_places(named, marks).items():
+        shape(root, "text", name, x=left, y=base)
     return markup(root)
+
+
+def free_places(
+    labels: Mapping[str, tuple[float, float]], marks: Sequence[tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """Where texts beside their points begin, (left, base line), so that they cover neither each other nor `marks`.
+
+    Tried are the four corners of the point; a text for which none is free is left out.
+
+    >>> free_places({"one": (100.0, 100.0), "two": (103.0, 100.0)}, [(100.0, 100.0), (103.0, 100.0)])
+    {'one': (107.0, 95.0), 'two': (110.0, 113.0)}
+    """
+    found: dict[str, tuple[float, float]] = {}
+    taken = [(x - 4, x + 4, y - 4, y + 4) for x, y in marks]
+    for name, (x, y) in labels.items():
+        width = 7.2 * len(name)
+        for left, base in itertools.product((x + 7, x - 7 - width), (y - 5, y + 13)):
+            box = left, left + width, base - 10, base + 2
+            inside = left >= LEFT and box[1] <= WIDTH and base <= BASE
+            if inside and not any(box[0] < b and a < box[1] and box[2] < d and c < box[3] for a, b, c, d in taken):
+                found[name] = left, base
+                taken.append(box)
+                break
+    return found
 
 
 def _point(parent: ET.Element, kind: str, at: tuple[float, float]) -> None:

@@ -22,14 +22,18 @@ class ConfusedPair:
     share: float  # of the class
 
 
-def class_warnings(measured: PerClass) -> list[str]:
+def class_warnings(measured: PerClass, *, balanced: bool = False) -> list[str]:
     """Return a line for the classes with too few training images, and one for those that are never predicted.
+
+    `balanced`: training shows every class as often already (`data.class_weights`).
 
     >>> few = ClassRow(name="cat", train_images=9, test_images=3, error=1.0, predicted=0)
     >>> for line in class_warnings(PerClass(classes=[few])):
     ...     print(line)
     fewer than 20 training images: cat (9); add some, or set data.class_weights=balanced
     never predicted: cat (3 test images)
+    >>> class_warnings(PerClass(classes=[few]), balanced=True)[0]
+    'fewer than 20 training images: cat (9); add some'
     """
     rows = measured.classes or ()
     few = [row for row in rows if row.train_images is not None and row.train_images < FEWEST]
@@ -37,7 +41,8 @@ def class_warnings(measured: PerClass) -> list[str]:
     lines = []
     if few:
         named = _named([f"{row.name} ({row.train_images})" for row in few])
-        lines.append(f"fewer than {FEWEST} training images: {named}; add some, or set data.class_weights=balanced")
+        advice = "add some" if balanced else "add some, or set data.class_weights=balanced"
+        lines.append(f"fewer than {FEWEST} training images: {named}; {advice}")
     if never:
         lines.append(f"never predicted: {_named([f'{row.name} ({row.test_images} test images)' for row in never])}")
     return lines

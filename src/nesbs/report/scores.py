@@ -33,6 +33,17 @@ def measured_images(metrics: MetricsRecord) -> str:
     return HELD_OUT if metrics.measured_on == "search_valid" else "test images"
 
 
+def has_top5(metrics: MetricsRecord) -> bool:
+    """Whether the top-5 error says anything: of five classes or fewer it is always 0.
+
+    >>> from nesbs.records.metrics import ClassRow, PerClass
+    >>> has_top5(MetricsRecord(ensemble=EnsembleMetrics(per_class=PerClass(classes=[ClassRow()] * 5))))
+    False
+    """
+    measured = metrics.ensemble.per_class if metrics.ensemble else None
+    return measured is None or measured.classes is None or len(measured.classes) > 5
+
+
 def gain_interval(ensemble: EnsembleMetrics, measure: str) -> GainInterval | None:
     """By how much the ensemble is better than its best member, with the interval over the test images.
 

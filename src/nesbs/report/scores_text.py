@@ -5,12 +5,15 @@ from nesbs.records.metrics import Calibrated, EnsembleMetrics, NetworkMetrics, P
 from nesbs.report import formats
 from nesbs.report.classes import class_warnings
 from nesbs.report.further_measures import corruptions, unseen_scores
-from nesbs.report.scores import HELD_OUT, gain_interval, gains, measured_images
+from nesbs.report.scores import HELD_OUT, gain_interval, gains, has_top5, measured_images
 from nesbs.report.table import Table
 
 
-def scores_as_text(metrics: MetricsRecord) -> str:
-    """The chosen ensemble beside its best member and beside a uniform-random ensemble, and what else was measured."""
+def scores_as_text(metrics: MetricsRecord, *, balanced: bool = False) -> str:
+    """The chosen ensemble beside its best member and beside a uniform-random ensemble, and what else was measured.
+
+    `balanced`: training showed every class as often.
+    """
     ensemble = metrics.ensemble or EnsembleMetrics()
     alone = len(ensemble.members or ()) == 1
     rows: list[tuple[str, NetworkMetrics]] = [("the network" if alone else "chosen ensemble", ensemble)]
@@ -18,25 +21,25 @@ def scores_as_text(metrics: MetricsRecord) -> str:
         rows.append(("its best member*", ensemble.best_member))
     if metrics.uniform:
         rows.append(("uniform-random ensemble", metrics.uniform))
-    table = Table(
-        ["", "error %", "NLL", "Brier", "ECE", "top-5 %", "ATE %", "PPD %"],
-        [[name, *_cells(row)] for name, row in rows],
-    )
+    top5 = has_top5(metrics)
+    names = ["error %", "NLL", "Brier", "ECE", *(["top-5 %"] if top5 else []), "ATE %", "PPD %"]
+    table = Table(["", *names], [[name, *_cells(row, top5=top5)] for name, row in rows])
     lines = [
         f"{metrics.data}, {metrics.test_images} {measured_images(metrics)}",
-        table.as_text("<24", *[">9"] * 7),
+        table.as_text("<24", *[">9"] * len(names)),
     ]
     if not alone:
         lines.append("* by each measure on its own. ATE: mean error of the members; PPD: how often two members differ.")
         lines += _gains(ensemble)
-    warnings = [f"warning: {line}" for line in class_warnings(ensemble.per_class or PerClass())]
-    return "\n".join([*lines, *_further(metrics), *warnings])
+    warnings = class_warnings(ensemble.per_class or PerClass(), balanced=balanced)
+    return "\n".join([*lines, *_further(metrics), *(f"warning: {line}" for line in warnings)])
 
 
-def _cells(row: NetworkMetrics) -> list[str]:
+def _cells(row: NetworkMetrics, *, top5: bool) -> list[str]:
     """A network's figures, errors in per cent."""
     cells = [_percent(row.error), *(formats.decimal(value, 4) for value in (row.nll, row.brier, row.ece))]
-    cells.append(_percent(row.top5_error))
+    if top5:
+        cells.append(_percent(row.top5_error))
     return cells + (
         [_percent(row.member_error), _percent(row.disagreement)] if isinstance(row, EnsembleMetrics) else []
     )
@@ -79,7 +82,8 @@ def _further(metrics: MetricsRecord) -> list[str]:
             for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
         )
         fitted = HELD_OUT if scaling.fitted_on in ("calibration", "search_valid") else halves
-        lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}")
+        unused = "" if own.usable else "; too few errors to fit one to, so predictions are not scaled"
+        lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}{unused}")
     if human := ensemble.human:
         distances = human.ensemble or {}
         lines.append(

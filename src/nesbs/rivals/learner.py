@@ -113,10 +113,11 @@ def learn(
     The request's learning rate goes before `learning_rate`, the method's own. Validation batches hold `batch_size`
     images, by default as many as training batches.
     """
-    settings, valid = request.settings, request.valid
+    settings = request.settings
+    train_images, valid = settings.seen(request.train), settings.seen(request.valid)
     rate = learning_rate if request.learning_rate is None else request.learning_rate
     size = min(batch_size or settings.batch_size, len(valid))
-    learner.to(request.train.device)
+    learner.to(train_images.device)
 
     def step(batch: Batch) -> Tensor:
         random = rng.generator(request.seed, name, batch.epoch, batch.step)
@@ -127,7 +128,7 @@ def learn(
 
     learner.supernet.losses = train(
         learner,
-        request.train,
+        train_images,
         step,
         settings,
         seed=request.seed,

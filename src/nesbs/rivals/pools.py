@@ -42,13 +42,18 @@ def uniform_pool(
 def uniform_draws(
     space: Space, *, generator: torch.Generator, allowed: Allowed | None = None, size: int = 1
 ) -> Iterator[Architecture]:
-    """Draw different architectures uniformly, until the whole space was drawn; within limits, `size` at a time."""
+    """Draw different architectures uniformly, until the whole space was drawn; within limits, `size` at a time.
+
+    Of one of the first `size` as many copies are within the limits, for a deep ensemble of it.
+    """
     earlier: set[Architecture] = set()
     if allowed is not None:
         others = draws_within(lambda count: space.sample(count, generator=generator), size, allowed)
         vain = 0
         while vain < BLOCKS:
             some = within_limits(space.sample(size, generator=generator), allowed, lambda *_: next(others))
+            if not earlier and not any(allowed((one,) * size) for one in some):  # where several things are limited
+                some = tuple(itertools.islice(others, size))
             is_new = len(set(some) - earlier) == size
             vain = 0 if is_new else vain + 1
             earlier.update(some if is_new else ())

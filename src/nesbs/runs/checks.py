@@ -11,22 +11,25 @@ from nesbs.errors import NesbsError
 from nesbs.records.recipe import Recipe
 from nesbs.runs.measures import gather
 from nesbs.samplers import check_size
-from nesbs.spaces import Space
+from nesbs.spaces import Space, TimedCosts
 from nesbs.supernet import design_supernet
 from nesbs.training import TrainingSettings
 from nesbs.training.ranks import Ranks
 
 
-def check_recipe(recipe: Recipe, data: Dataset, space: Space) -> None:
-    """Raise where settings do not go together with each other, with the data or with the space."""
+def check_recipe(recipe: Recipe, data: Dataset, space: Space, costs: TimedCosts | None = None) -> None:
+    """Raise where settings do not go together with each other, with the data or with the space.
+
+    `costs` are the members', where they are known already.
+    """
     space.check_images(*data.train.size, recipe.members.stem)
-    _check_crop(recipe.members.crop, data, "members.crop")
+    _check_crop(recipe.members.crop, data.train.size, "members.crop")
     if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":
         raise NesbsError("evaluation.images=search_valid measures on images the members learn from: set members.images")
     gather(data, recipe.evaluation)
     fixed = recipe.ensemble.fixed(space)
     if fixed is None:
-        _check_search(recipe, data, space)
+        _check_search(recipe, data, space, costs or member_costs(space, data.train, recipe.members))
     if fixed is None or recipe.members.images == "search_train":
         _ = data.search_train  # raises where there are too few training images for the search split
     with torch.device("meta"):  # shapes alone: widths and depths that cannot be built
@@ -50,18 +53,18 @@ def check_batches(recipe: Recipe, data: Dataset, space: Space) -> None:
                 raise NesbsError(f"{section}: {error}") from None
 
 
-def _check_crop(crop: int, data: Dataset, key: str) -> None:
-    height, width = data.train.size
+def _check_crop(crop: int, size: tuple[int, int], key: str) -> None:
+    height, width = size
     if crop > min(height, width):
         raise NesbsError(f"{key}={crop} shifts images of {height}×{width} pixels out of sight: set it lower")
 
 
-def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
-    space.check_images(*data.train.size)
+def _check_search(recipe: Recipe, data: Dataset, space: Space, costs: TimedCosts) -> None:
+    space.check_images(*recipe.supernet.size(data.train))
     check_size(space, recipe.ensemble.size, recipe.search.duplicates)
     recipe.search.check_candidates(recipe.ensemble.size)
     if recipe.search.limits.bounds:
-        Limits(recipe.search.limits, member_costs(space, data.train, recipe.members), recipe.ensemble.size).check()
+        Limits(recipe.search.limits, costs, recipe.ensemble.size).check()
     if recipe.search.judge == "evidence" and recipe.posterior.reference == 0:
         raise NesbsError("search.judge=evidence judges by posterior.reference, which is 0: set it, for example to 256")
     if recipe.search.tune == "bayesian":
@@ -76,6 +79,6 @@ def _check_search(recipe: Recipe, data: Dataset, space: Space) -> None:
             "posterior.untrained looks at networks with members.cells and members.channels; it knows neither "
             "members.stem=imagenet nor members.multiply_adds"
         )
-    _check_crop(recipe.supernet.crop, data, "supernet.crop")
+    _check_crop(recipe.supernet.crop, recipe.supernet.size(data.train), "supernet.crop")
     with torch.device("meta"):
         design_supernet(space, data.train, recipe.supernet)

@@ -1,14 +1,12 @@
 """What a run keeps beside its members for predicting (`members/classifier.json`)."""
 
 import contextlib
-import math
 from pathlib import Path
 
 from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
-from nesbs.evaluation.calibration import COLDEST, HOTTEST
 from nesbs.records import ClassifierRecord, MetricsRecord, Recipe
 from nesbs.records.classifier import FORMAT, MemberRecord, PreprocessingRecord
 from nesbs.spaces import get_space
@@ -41,24 +39,9 @@ def describe_classifier(
 
 
 def measured_temperature(measured: MetricsRecord | None) -> float:
-    """The temperature that a run measured for its ensemble; of two halves' the geometric mean; 1 where there is none.
-
-    One at the end of its range is not taken: it was fitted to too few errors (or to nothing but errors), and would make
-    every answer certain (or none).
-
-    >>> from nesbs.records.metrics import Calibrated, EnsembleMetrics, Temperature
-    >>> def run(*temperatures):
-    ...     calibrated = Calibrated(temperatures=temperatures)
-    ...     return MetricsRecord(ensemble=EnsembleMetrics(temperature=Temperature(ensemble=calibrated)))
-    >>> measured_temperature(run(1.0, 4.0)), measured_temperature(run(0.01, 2.0)), measured_temperature(None)
-    (2.0, 1.0, 1.0)
-    """
+    """The temperature that a run measured for its ensemble; 1 where there is none to predict with."""
     entry = measured.ensemble.temperature if measured is not None and measured.ensemble is not None else None
-    values = (entry.ensemble.temperatures if entry is not None and entry.ensemble is not None else None) or ()
-    inside = [value for value in values if value is not None and COLDEST < value < HOTTEST]
-    if not inside or len(inside) < len(values):
-        return 1.0
-    return math.exp(sum(map(math.log, inside)) / len(inside))
+    return (entry.ensemble.usable if entry is not None and entry.ensemble is not None else None) or 1.0
 
 
 def keep(record: ClassifierRecord, folder: Path) -> None:

@@ -24,7 +24,7 @@ import torch
 from nesbs import files, rng
 from nesbs.cluster.torchrun import on_all_ranks
 from nesbs.data import Dataset, Split, load_dataset
-from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, member_costs, search
+from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, search
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
@@ -38,7 +38,6 @@ from nesbs.records import (
     Recipe,
     RunRecord,
 )
-from nesbs.records.operation_times import MemberTimes, OperationTimesRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
@@ -47,13 +46,14 @@ from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
+from nesbs.runs.member_costs import RunCosts
 from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
-from nesbs.spaces import Architecture, OperationTimes, Space, TimedCosts, get_space, time_network
+from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
@@ -107,10 +107,13 @@ class Run:
                 if recipe.threads is None:
                     recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
                 run = cls(folder, recipe, device=device, progress=progress, data=data)
-                check_recipe(recipe, run.data, run.space)  # one that cannot work leaves no folder behind
+                check_recipe(
+                    recipe, run.data, run.space, run.costs.members
+                )  # one that cannot work leaves no folder behind
                 if folders.clear(folder):
                     run.progress.note(f"{folder}: the training that another recipe began there is removed")
                 files.write_text(folder / RECIPE, recipe.to_yaml())
+                run.costs.keep_times()
             return run._ready()
 
     @classmethod
@@ -181,36 +184,13 @@ class Run:
         return get_space(self.recipe.space.name)
 
     @cached_property
-    def member_costs(self) -> TimedCosts:
-        """What members cost, as the recipe builds them; operations are timed once, where latency is limited."""
-        costs, limits = member_costs(self.space, self.data.train, self.recipe.members), self.recipe.search.limits
-        if limits.latency is not None:
-            earlier = OperationTimesRecord.find(self.folder)
-            costs.times = None if earlier is None else earlier.times()
-            if costs.times is None:
-                costs.times = OperationTimes.measured(costs, limits.device)
-                OperationTimesRecord.of(costs.times).write(self.folder / OperationTimesRecord.FILE)
-        return costs
-
-    def _time_chosen(self, architectures: Sequence[Architecture]) -> None:
-        """Put the chosen members' times, predicted and measured, into the record, where latency is limited."""
-        costs = self.member_costs
-        if costs.times is not None:
-            chosen = [
-                MemberTimes(
-                    architecture=str(one),
-                    predicted=costs.times.predicted(costs, one),
-                    **vars(time_network(costs, one, costs.times.device)),
-                )
-                for one in architectures
-            ]
-            record = OperationTimesRecord.of(costs.times).replace(chosen=tuple(chosen))
-            record.write(self.folder / OperationTimesRecord.FILE)
+    def costs(self) -> RunCosts:
+        """What members cost, as the recipe builds them, and may cost."""
+        return RunCosts(self.folder, self.recipe, self.data, self.space)
 
     def limits(self, size: int | None = None) -> Limits | None:
         """What ensembles of so many members, by default the recipe's, may cost; None where nothing is limited."""
-        settings = self.recipe.search.limits
-        return Limits(settings, self.member_costs, size or self.recipe.ensemble.size) if settings.bounds else None
+        return self.costs.limits(size or self.recipe.ensemble.size)
 
     def supernet(self) -> Supernet:
         """Stage 1 (Algorithm 1, line 2)."""
@@ -280,7 +260,7 @@ class Run:
             sampler, settings = get_sampler(self.recipe.sampler), self.recipe.search
             selection = self.search(supernet, posterior, sampler, settings, stage, folder="judge")
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
-            self._time_chosen(selection.architectures)
+            self.costs.keep_times(selection.architectures)
             files.write_json(path, selection.to_json())
         return selection
 
@@ -298,7 +278,7 @@ class Run:
         started = time.perf_counter()
         ranks = self.ranks(stage.untrained) if settings.judge == "evidence" else None
         prepared = time.perf_counter() - started
-        images, members, costs = self.data.search_train, self.recipe.members, self.member_costs
+        images, members, costs = self.data.search_train, self.recipe.members, self.costs.members
         training = KeptTraining(images, members, folder=self.folder / folder, stage=stage, costs=costs)
         selection = search(
             supernet,

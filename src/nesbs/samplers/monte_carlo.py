@@ -84,8 +84,7 @@ class Uniform:
         generator: Generator,
     ) -> list[Proposal]:
         """Draw `rounds` ensembles of `size`; a member that is not `allowed` is drawn again."""
-        check_proposals(posterior, size, rounds, duplicates, generator)
-        prior = Posterior(posterior.space)
+        prior = Posterior(posterior.space) if isinstance(posterior, Posterior) else posterior  # which is refused
         return MonteCarlo().propose(
             prior, size=size, rounds=rounds, duplicates=duplicates, allowed=allowed, generator=generator
         )

@@ -29,7 +29,7 @@ class Estimator:
         supernet.check_split(split)
         expect_whole(batch_size, "batch_size")
         self.supernet = supernet
-        self.split = split
+        self.split = split = supernet.settings.seen(split)
         self._order = content_order(split)
         size = min(batch_size, len(split))
         missing = -len(split) % size
@@ -94,18 +94,19 @@ def predictor(supernet: Supernet, split: Split) -> Callable[[Tensor, Sequence[Ar
     until the next call.
     """
     device = split.device
-    if supernet.record and fits(supernet.network, device, split.size):
-        return fused_network(supernet.network, lower_precision=supernet.lower_precision).predict
+    lower_precision = supernet.settings.lower_precision(device)
+    if supernet.settings.record and fits(supernet.network, device, split.size):
+        return fused_network(supernet.network, lower_precision=lower_precision).predict
 
     @torch.no_grad()
     def predict(images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
-        with torch.autocast(device.type, torch.bfloat16, enabled=supernet.lower_precision):
+        with torch.autocast(device.type, torch.bfloat16, enabled=lower_precision):
             if device.type == "cuda" and len(architectures) > 1:
                 logits = supernet.many(images, architectures)
             else:
                 distinct = {one: supernet(images, one) for one in dict.fromkeys(architectures)}
                 logits = torch.stack([distinct[architecture] for architecture in architectures])
-        return logits.float() if supernet.lower_precision else logits
+        return logits.float() if lower_precision else logits
 
     return predict
 

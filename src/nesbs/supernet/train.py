@@ -10,9 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.data import SearchTrain, SearchValid, Split, expect_split, refuse_part, steps_per_epoch
+from nesbs.data import AnySplit, SearchTrain, SearchValid, Split, converted, expect_split, refuse_part, steps_per_epoch
 from nesbs.errors import NesbsError, expect
-from nesbs.settings import MAX_CELLS, MAX_CHANNELS, checked_keywords
+from nesbs.settings import MAX_CELLS, MAX_CHANNELS, MAX_PIXELS, checked_keywords
 from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.supernet.draw_paths import Group, Paths, count_updates, draw_groups
 from nesbs.supernet.fused_network import fits
@@ -43,6 +43,17 @@ class SupernetSettings(TrainingSettings):
         "they use the edge (dense: but none; mixed: fair and dense in turn)",
     )
     skip_dead: bool = Field(False, description="redraw architectures in which nothing reaches the output")
+    image_size: int | None = Field(
+        None, ge=8, le=MAX_PIXELS, description="search on images of so many pixels a side; by default those of members"
+    )
+
+    def size(self, split: Split) -> tuple[int, int]:
+        """Return the height and width at which the supernet sees a split's images."""
+        return split.size if self.image_size is None else (self.image_size, self.image_size)
+
+    def seen(self, split: AnySplit) -> AnySplit:
+        """Return a split as the supernet sees it."""
+        return converted(split, channels=split.channels, size=self.size(split))
 
 
 DEFAULT = SupernetSettings()
@@ -51,12 +62,11 @@ DEFAULT = SupernetSettings()
 class Supernet(nn.Module):
     """A network whose weights are shared by all of a space: `supernet(images, architecture)`."""
 
-    def __init__(self, space: Space, network: PathNetwork) -> None:
+    def __init__(self, space: Space, network: PathNetwork, settings: SupernetSettings = DEFAULT) -> None:
         super().__init__()
         self.space = space
         self.network = network
-        self.lower_precision = False  # estimates are made as it was trained
-        self.record = True  # with our kernels where there are some
+        self.settings = settings  # estimates are made as it was trained: of images of its size, in its precision
         self.losses: list[float] = []  # mean training loss of every epoch
         self.updates: dict[str, dict[str, int]] = {}  # see `count_updates`
 
@@ -102,14 +112,11 @@ def design_supernet(space: Space, split: Split, settings: SupernetSettings) -> P
 
 def build_supernet(space: Space, split: Split, settings: SupernetSettings, *, seed: int) -> Supernet:
     """An untrained supernet for a space and the images of a split, on the split's device."""
-    space.check_images(*split.size)
+    space.check_images(*settings.size(split))
     with rng.seeded(seed, "supernet", "weights"):
         network = design_supernet(space, split, settings)
     place(network, split)
-    supernet = Supernet(space, network)
-    supernet.lower_precision = settings.lower_precision(split.device)
-    supernet.record = settings.record
-    return supernet
+    return Supernet(space, network, settings)
 
 
 @checked_keywords
@@ -142,6 +149,7 @@ def train_supernet(
     record: bool = DEFAULT.record,
     paths: Paths = DEFAULT.paths,
     skip_dead: bool = DEFAULT.skip_dead,
+    image_size: int | None = DEFAULT.image_size,
 ) -> Supernet:
     """Train a supernet, one uniformly drawn architecture a step (Algorithm 1, line 2).
 
@@ -160,6 +168,7 @@ def train_supernet(
     expect(checkpoint, (Path, type(None)), "checkpoint must be a Path")
     expect_split(split, "data.search_train")
     refuse_part(split, SearchValid)
+    split = settings.seen(split)
     supernet = build_supernet(space, split, settings, seed=seed)
     drawn = draw_epochs(space, split, settings, seed=seed)
     steps = supernet_training(supernet, split, settings, drawn, seed=seed, checkpoint=checkpoint, on_epoch=on_epoch)
