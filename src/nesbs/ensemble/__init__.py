@@ -1,6 +1,7 @@
 """Choosing (Algorithm 1), the Ensemble module, training its members from scratch."""
 
-from nesbs.ensemble.choosing import choose, decide, forward_select, search
+from nesbs.ensemble.choosing import search
+from nesbs.ensemble.decide import choose, decide, forward_select
 from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
 from nesbs.ensemble.limits import Limits, member_costs
 from nesbs.ensemble.members import (

@@ -1,21 +1,20 @@
 """Algorithm 1: propose ensembles, estimate each one's validation loss, keep the best.
 
-Choosing takes proposals and a score, not the stages that made them: every rival is another proposal. Forward selection
-(`forward_select`, `search.method`), other judges (`search.judge`), `search.noise`, `search.apart` and `search.limits`
-are ours, not the paper's.
+Which of them is kept is decided in `decide`. Forward selection (`search.method`), other judges (`search.judge`),
+`search.noise`, `search.apart` and `search.limits` are ours, not the paper's.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from torch import Tensor
 
 from nesbs import rng
 from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
-from nesbs.ensemble.judges import JudgeNoise, RankJudge, Scores, make_judge, noise_under, resamples
+from nesbs.ensemble.decide import candidates_of, decide, forward_select, which_count
+from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
 from nesbs.ensemble.limits import Limits, member_costs
 from nesbs.ensemble.scoring import Judge, Score, scorer
 from nesbs.ensemble.selection import Selection
@@ -32,159 +31,16 @@ from nesbs.ensemble.tune_delta import tuned_proposals
 from nesbs.errors import NesbsError, expect
 from nesbs.metrics import Combine
 from nesbs.posterior import Posterior, ReferenceRanks
-from nesbs.samplers import Duplicates, NoEnsembleError, Proposal, Sampler, SvgdRd
+from nesbs.samplers import Duplicates, Proposal, Sampler, SvgdRd
 from nesbs.settings import checked_keywords
-from nesbs.spaces import Architecture, differing
+from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 
 PROGRESS_EVERY = 8  # candidates between two progress updates
 OnProgress = Callable[[int, int], None]  # how many are done, how many there are
-DEAD_ENDS = 1000  # of forward selection: choices that leave no room for another
 DIGITS = 6  # of rank shares in a file: their last digits depend on the device
-T = TypeVar("T")
 DEFAULT = SearchSettings()
 ENSEMBLE = EnsembleSettings()
-
-
-def choose(
-    proposals: Sequence[Proposal], score: Score, noise: JudgeNoise[Architecture] | None = None, *, apart: float = 0.0
-) -> tuple[int, list[float]]:
-    """Find the position of the proposal with the lowest loss (the first of equals), and all losses (line 8).
-
-    With `noise` the most probable of those that are not told apart from it.
-    Where `apart` is above 0, only ensembles count whose members differ on that share of edges (`far_apart`).
-    """
-    ensembles = [proposal.architectures for proposal in proposals]
-    return _best_of(ensembles, score, noise, far_apart(ensembles, apart))
-
-
-def far_apart(ensembles: Sequence[Sequence[Architecture]], share: float) -> list[int]:
-    """Return the places of ensembles whose members differ on at least this share of their edges, in the mean of pairs.
-
-    Where there are none, of those that differ most. Ours, not the paper's.
-
-    >>> from nesbs.spaces import toy_edges
-    >>> a, b, *_, z = toy_edges()  # b differs from a on one edge, z on all three
-    >>> far_apart([[a, b], [a, z]], 0.5), far_apart([[a, a], [a, b]], 0.5)
-    ([1], [1])
-    """
-    if share == 0:
-        return list(range(len(ensembles)))
-    shares = [differing(ensemble) for ensemble in ensembles]
-    least = min(share, max(shares)) - 1e-9  # sums of shares are rounded
-    return [place for place, found in enumerate(shares) if found >= least]
-
-
-def which_count(
-    ensembles: Sequence[Sequence[Architecture]], apart: float = 0.0, limits: Limits | None = None
-) -> list[int]:
-    """Return the places of ensembles that count: within the limits, and of those the ones that are `far_apart`."""
-    within = list(range(len(ensembles))) if limits is None else limits.places(ensembles)
-    far = far_apart([ensembles[place] for place in within], apart) if within else []
-    return [within[place] for place in far]
-
-
-def _best_of(
-    ensembles: Sequence[Sequence[T]], score: Scores[T], noise: JudgeNoise[T] | None, counted: Sequence[int]
-) -> tuple[int, list[float]]:
-    """The place of the best ensemble among those that count, and the losses of all."""
-    losses = score(ensembles).tolist()
-    some, their_losses = [ensembles[place] for place in counted], [losses[place] for place in counted]
-    best = _lowest(their_losses)
-    return counted[best if noise is None else noise.prefer(some, their_losses, best)], losses
-
-
-def _lowest(losses: Sequence[float]) -> int:
-    """The place of the lowest loss, the first of equals."""
-    bad = sum(not math.isfinite(loss) for loss in losses)
-    if bad:
-        raise NesbsError(f"{bad} of {len(losses)} estimated losses are not numbers: was the supernet trained?")
-    return min(range(len(losses)), key=losses.__getitem__)
-
-
-def forward_select(
-    candidates: Sequence[T],
-    size: int,
-    score: Scores[T],
-    noise: JudgeNoise[T] | None = None,
-    *,
-    more: Callable[[T], Sequence[T]] | None = None,
-    counted: Callable[[Sequence[Sequence[T]]], Sequence[int]] | None = None,
-) -> tuple[list[T], float]:
-    """Start with the best candidate, keep adding the one not yet chosen that lowers the ensemble's loss most.
-
-    Stops at `size`, without replacement and without an early stop. With `noise` the most probable of the additions that
-    are not told apart from the best. `more` is told what was chosen and returns further candidates; `counted` returns
-    the places of the ensembles that may be chosen. Where those chosen leave no room for another, the last of them is
-    given up for the next best. Ours, not the paper's.
-    """
-    distinct = list(dict.fromkeys(candidates))
-    if size > len(distinct) and more is None:
-        raise NesbsError(f"forward selection of {size} needs as many different candidates, found {len(distinct)}")
-    dead_ends = 0
-
-    def grow(chosen: list[T], left: list[T], loss: float) -> tuple[list[T], float] | None:
-        """Those chosen with what is missing, and their loss; None where nothing more may be added."""
-        nonlocal dead_ends
-        if len(chosen) == size:
-            return chosen, loss
-        while dead_ends < DEAD_ENDS:
-            larger = [[*chosen, candidate] for candidate in left]
-            places = range(len(larger)) if counted is None else counted(larger)
-            if not places:
-                dead_ends += 1
-                return None
-            best, losses = _best_of(larger, score, noise, places)
-            one = left[best]
-            left = [*left[:best], *left[best + 1 :]]
-            further = more(one) if more is not None and len(chosen) + 1 < size else ()
-            if grown := grow([*chosen, one], [*left, *further], losses[best]):
-                return grown
-        return None
-
-    grown = grow([], distinct, float("inf"))
-    if grown is None:
-        raise NoEnsembleError(f"no {size} of {len(distinct)} candidates were found to be within search.limits")
-    return grown
-
-
-def decide(
-    proposals: Sequence[Proposal],
-    score: Score,
-    method: Method,
-    noise: JudgeNoise[Architecture] | None = None,
-    *,
-    apart: float = 0.0,
-    limits: Limits | None = None,
-) -> tuple[tuple[Architecture, ...], float, Proposal | None, list[float]]:
-    """Choose from proposals: the members, their loss, their proposal, and the losses of all proposals.
-
-    The best proposal (line 8); with `forward` (ours, not the paper's) a greedy choice from all their candidates where
-    that is better, which is no proposal. With `noise` (ours too) better means: beyond it. Members differ on the share
-    `apart` of their edges where they can, and a greedy choice is within the `limits`, as all proposals are (ours too).
-    """
-    best, losses = choose(proposals, score, noise, apart=apart)
-    candidates = _candidates(proposals)
-    drawn = proposals[best].architectures
-    size = len(drawn)
-    if method == "forward" and len(candidates) >= size:
-        # Greedy is usually better than the best round, not always: keep the better of the two.
-        def counted(ensembles: Sequence[Sequence[Architecture]]) -> list[int]:
-            return which_count(ensembles, apart, limits)
-
-        try:
-            greedy, greedy_loss = forward_select(candidates, size, score, noise, counted=counted)
-        except NoEnsembleError:  # the first members leave no room for the others
-            return drawn, losses[best], proposals[best], losses
-        farther = 1 in far_apart([drawn, greedy], apart)
-        if farther and greedy_loss < losses[best] and (noise is None or noise.is_better(greedy, drawn)):
-            return tuple(greedy), greedy_loss, None, losses
-    return drawn, losses[best], proposals[best], losses
-
-
-def _candidates(proposals: Sequence[Proposal]) -> list[Architecture]:
-    """Every architecture that is proposed, once, in the order in which they come."""
-    return list(dict.fromkeys(one for proposal in proposals for one in proposal.architectures))
 
 
 def _losses_alone(candidates: Sequence[Architecture], score: Score, on_progress: OnProgress | None) -> list[float]:
@@ -270,7 +126,7 @@ def search(
         on_progress = None  # it has counted values of δ
     else:
         proposals, deltas = propose(sampler), sampler.deltas if isinstance(sampler, SvgdRd) else []
-    candidates = _candidates(proposals)
+    candidates = candidates_of(proposals)
     alone = _losses_alone(candidates, score, on_progress)
     proposed = {proposal.delta for proposal in proposals}
     passed_over = tuple(delta for delta in deltas if delta not in proposed)
