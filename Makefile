@@ -6,7 +6,7 @@ OUT    ?= runs/demo
 # Python keeps what it compiled: without, every process compiles torch anew, seconds of work each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test coverage lint bench mutants soak docs format clean
+.PHONY: demo test coverage lint bench mutants soak cluster-demo docs format clean
 
 demo: $(VENV)/.core   ## the whole method on the data inside the package, with a report
 	$(BIN)/nesbs demo --out $(OUT)
@@ -34,6 +34,9 @@ mutants: $(VENV)/.dev ## change the core in one place at a time, count how many 
 
 soak: $(VENV)/.core   ## faults by the hundred: kills, bad inputs, a full disk; the record is results/soak/soak.json
 	$(BIN)/python -m soak
+
+cluster-demo: $(VENV)/.dev ## two Ray nodes on this machine, one killed half-way: the same table as without Ray
+	$(BIN)/python -m benchmarks.cluster
 
 docs: $(VENV)/.docs   ## the documentation as a site in site/, checked strictly, without the network
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict

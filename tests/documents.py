@@ -143,7 +143,7 @@ def run_command(command: str, names: dict[str, str]) -> None:
     if first == "nesbs":
         assert call(*words, *SHORT.get(words[0], [])) == 0, command
     elif first == "make":
-        assert set(words) <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)), command
+        assert set(words) <= set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)), command
     elif first == "pip":
         known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         assert set(re.findall(r"\[(\w+)\]", command)) <= set(known), command

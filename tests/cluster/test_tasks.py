@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import platform
 import signal
 import subprocess
 import sys
@@ -10,33 +11,37 @@ import time
 import pytest
 import torch
 from killed import ForkedWorker, started
-from toy_tasks import Fail, Square, Wait, handing_out, workers_in
+from toy_tasks import DieOnce, Fail, Square, Wait, handing_out, workers_in
 
 from nesbs import files
-from nesbs.cluster import run_tasks
-from nesbs.cluster.worker import _outcome
+from nesbs.cluster import Workers, run_tasks
+from nesbs.cluster.worker import outcome
 from nesbs.errors import DivergedError, NesbsError
 
 DRIVER = """
 import pathlib, sys
-from nesbs.cluster import run_tasks
+from nesbs.cluster import Workers, run_tasks
 from toy_tasks import Wait, handing_out
 folder = pathlib.Path(sys.argv[1])
-list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=2))
+list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=Workers(2)))
 """
 
 
 @pytest.fixture
 def _forked(monkeypatch):
     """Workers in an instant."""
-    monkeypatch.setattr("nesbs.cluster.tasks.subprocess.Popen", ForkedWorker)
+    monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", ForkedWorker)
+
+
+def values(results):
+    return [result.value for result in results]
 
 
 @pytest.mark.usefixtures("_forked")
 def test_processes_compute_what_this_one_does_and_share_the_work():
     tasks = [Square(number) for number in range(5)]
-    here = list(run_tasks(handing_out(tasks), 100))
-    there = sorted(run_tasks(handing_out(tasks), 100, workers=2))
+    here = values(run_tasks(handing_out(tasks), 100))
+    there = sorted(values(run_tasks(handing_out(tasks), 100, workers=Workers(2))))
     assert [one[:2] for one in here] == [one[:2] for one in there] == [(n, n * n + 100) for n in range(5)]
     assert {one[2] for one in here} == {os.getpid()}
     assert os.getpid() not in {one[2] for one in there}
@@ -45,7 +50,9 @@ def test_processes_compute_what_this_one_does_and_share_the_work():
 
 
 def test_a_process_is_an_interpreter_of_its_own():
-    [(number, square, process, threads)] = run_tasks(handing_out([Square(3)]), 100, workers=2)  # one task, one process
+    [result] = run_tasks(handing_out([Square(3)]), 100, workers=Workers(2))  # one task, one process
+    number, square, process, threads = result.value
+    assert result.node == platform.node()
     assert (number, square, threads) == (3, 109, torch.get_num_threads())
     assert process != os.getpid()
     assert not files.is_living(process, "")
@@ -59,27 +66,36 @@ def test_a_task_is_asked_for_after_the_result_before_it_was_handed_back():
         seen.append("asked")
         return tasks()
 
-    for number, *_ in run_tasks(next_task, 0):
-        seen.append(number)
+    for result in run_tasks(next_task, 0):
+        seen.append(result.value[0])
     assert seen == ["asked", 1, "asked", 2, "asked"]
 
 
 def test_errors_travel_with_their_traceback(tmp_path):
-    diverged = pickle.loads(_outcome(Fail("diverged", tmp_path), None)).error
+    diverged = pickle.loads(outcome(Fail("diverged", tmp_path), None)).error
     assert type(diverged) is DivergedError
     assert str(diverged) == "the loss is not a number"
     assert "toy_tasks.py" in diverged.__notes__[0]
-    odd = pickle.loads(_outcome(Fail("odd", tmp_path), None)).error
+    odd = pickle.loads(outcome(Fail("odd", tmp_path), None)).error
     assert "OddError" in str(odd)  # which cannot be pickled itself
 
 
 @pytest.mark.usefixtures("_forked")
-def test_a_process_that_dies_is_one_line_and_takes_the_others_along(tmp_path):
+def test_a_task_of_which_processes_die_again_and_again_is_one_line(tmp_path):
     tasks = handing_out([Wait(tmp_path, 0), Fail("killed", tmp_path)])
-    with pytest.raises(NesbsError, match="the failing task: the process at work on it was killed by signal 9"):
-        list(run_tasks(tasks, 0, workers=2))
+    message = "the failing task: 4 workers that tried it have died, the last one by signal 9, perhaps"
+    with pytest.raises(NesbsError, match=message):
+        list(run_tasks(tasks, 0, workers=Workers(2)))
     [worker] = workers_in(tmp_path)
     assert not files.is_living(*worker)
+
+
+@pytest.mark.usefixtures("_forked")
+def test_a_task_whose_process_dies_is_done_by_another(tmp_path):
+    tasks = handing_out([DieOnce(tmp_path / "first", 1), DieOnce(tmp_path / "second", 2)])
+    done = values(run_tasks(tasks, 100, workers=Workers(2)))
+    assert sorted(done) == [101, 102]
+    assert (tmp_path / "first").is_file()  # by one whose process was killed before
 
 
 @pytest.mark.usefixtures("_forked")
@@ -90,7 +106,7 @@ def test_no_process_outlives_the_one_that_was_killed(tmp_path):
 
 
 def wait_for_two(folder):
-    list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=2))
+    list(run_tasks(handing_out([Wait(folder, 0), Wait(folder, 1)]), 0, workers=Workers(2)))
 
 
 @pytest.mark.slow  # three interpreters; the test before this one has the processes without them

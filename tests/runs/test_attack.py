@@ -9,7 +9,8 @@ import signal
 import sys
 
 import pytest
-from killed import exit_code
+import torch
+from killed import ForkedWorker, exit_code
 from pages import HOSTILE, drawings, plain, rows, without_script
 from toys import TINY, call
 
@@ -52,6 +53,17 @@ def attacked(trained, tmp_path_factory):
     shutil.copytree(trained, folder)
     assert call("attack", folder, "--quiet", *QUICK) == 0
     return folder
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA cannot be forked")
+def test_two_workers_measure_the_same(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", ForkedWorker)
+    folders = [tmp_path / "alone", tmp_path / "spread"]
+    for folder, options in zip(folders, ([], ["--workers", "2"]), strict=True):
+        shutil.copytree(trained, folder)
+        assert call("attack", folder, "--quiet", *FEW, *options) == 0
+    alone, spread = ((folder / "attacks.json").read_bytes() for folder in folders)
+    assert alone == spread
 
 
 def test_the_record_holds_the_experiment(attacked):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Computing, RecipeName, Training, numbers
+from nesbs.cli.options import Changes, RecipeName, Spread, Training, numbers
 from nesbs.cli.options import budget as parsed_budget
 from nesbs.compare.budgets import budgeted, timed
 from nesbs.compare.curves import CurveGrid
@@ -91,9 +91,10 @@ def compare(
         architectures, seconds = parsed_budget(budget)
         loaded = timed(loaded, seconds) if seconds is not None else budgeted(loaded, architectures or 0)
     chosen = named_methods(methods, measure=loaded.rivals.measure)
-    with common.writing(folder, new=True) as progress:
+    device = common.chosen_device()
+    with common.writing(folder, new=True) as progress, common.at_work() as workers:
         compared = compare_methods(
-            loaded, folder, chosen, seeds=seeds, device=common.chosen_device(), progress=progress
+            loaded, folder, chosen, seeds=seeds, device=device, progress=progress, workers=workers
         )
     table, figure = write_comparison(folder, compared)
     common.print(table, f"figure: {figure}", f"report: {write_comparison_page(folder)}")
@@ -119,7 +120,7 @@ def curves(
     seeds: Seeds = 3,
     out: Folder = None,
     changes: Changes = None,
-    common: Computing,
+    common: Spread,
 ) -> None:
     """Test error against architectures judged.
 
@@ -140,7 +141,7 @@ def curves(
         temperatures=None if temperatures is None else numbers(temperatures, "--temperatures", float),
         deltas=() if deltas is None else numbers(deltas, "--deltas", float),
     )
-    with common.writing(folder, new=True) as progress:
+    with common.writing(folder, new=True) as progress, common.at_work() as workers:
         measured = measure_curves(
             loaded,
             folder,
@@ -149,6 +150,7 @@ def curves(
             one_supernet=one_supernet,
             device=common.chosen_device(),
             progress=progress,
+            workers=workers,
         )
     table, figure = write_curves(folder, measured)
     page = write_comparison_page(folder, figure.read_text(encoding="utf-8"))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Out, RunFolder, Training
+from nesbs.cli.options import Changes, OneTraining, Out, RunFolder
 from nesbs.deploy import distil as distil_run
 from nesbs.deploy.distil import DEFAULT
 from nesbs.report import distilled_as_text, write_report
@@ -29,7 +29,7 @@ def distil(
         Path | None, typer.Option("--unlabelled", metavar="FOLDER", help="Learn also from answers to these images.")
     ] = None,
     changes: Changes = None,
-    common: Training,
+    common: OneTraining,
 ) -> None:
     """Train one network on an ensemble's answers.
 

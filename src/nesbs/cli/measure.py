@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Common, Computing, RunFolder, numbers
+from nesbs.cli.options import Changes, Common, RunFolder, Spread, numbers
 from nesbs.report import attacks_as_text, quality_as_text, write_report, write_reports
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality
@@ -35,7 +35,7 @@ def quality(
     sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of ensembles; 1,3,5,7 by default.")] = None,
     table: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Read the truth instead: a benchmark.")] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of accuracies in per cent.")] = None,
-    common: Computing,
+    common: Spread,
 ) -> None:
     """How good the supernet's estimates are.
 
@@ -44,8 +44,9 @@ def quality(
     unless --epochs says) or read from a table with the columns architecture and NAME. What is the paper's method and
     what is ours: docs/how-it-works.md.
     """
-    with common.writing(run) as progress:
-        work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
+    device = common.chosen_device()
+    with common.writing(run) as progress, common.at_work() as workers:
+        work = Run.open(run, device=device, progress=progress, seed=common.seed, workers=workers)
         if work.recipe.ensemble.architectures is None:
             work.require("supernet.safetensors", f"nesbs search RECIPE --out {run}")
         measured = measure_quality(
@@ -72,7 +73,7 @@ def attack(
         typer.Option(metavar="N", min=1, max=MAX_IMAGES, help="So many test images, for a quick look; all by default."),
     ] = None,
     changes: Changes = None,
-    common: Computing,
+    common: Spread,
 ) -> None:
     """Attack one member or all, defend with all.
 
@@ -100,8 +101,8 @@ def attack(
         Run.open(run, device=device, seed=common.seed).require_members()
     measured = []
     for run in runs:
-        with common.writing(run) as progress:
-            work = Run.open(run, device=device, progress=progress, seed=common.seed)
+        with common.writing(run) as progress, common.at_work() as workers:
+            work = Run.open(run, device=device, progress=progress, seed=common.seed, workers=workers)
             measured.append((str(run), measure_robustness(work, settings)))
         common.print(f"report: {write_report(run)}")
     common.print(attacks_as_text(measured))

@@ -13,6 +13,9 @@ import typer
 
 from nesbs.cli.progress import progress_shown
 from nesbs.cli.tracking import check_track, tracked
+from nesbs.cluster import Workers
+from nesbs.cluster.on_ray import connected
+from nesbs.cluster.torchrun import processes
 from nesbs.errors import NesbsError, printable, shown
 from nesbs.records.recipe import Recipe
 from nesbs.records.whole_folder import check_begun
@@ -20,7 +23,7 @@ from nesbs.runs.folder import begun
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.stage_progress import Progress
-from nesbs.settings import MAX_ARCHITECTURES, MAX_SEED, MAX_VALUES
+from nesbs.settings import MAX_ARCHITECTURES, MAX_MEMBERS, MAX_SEED, MAX_VALUES
 
 Number = TypeVar("Number", int, float)
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
@@ -100,7 +103,38 @@ class Computing(OnDevice):
 
 
 @dataclass(frozen=True)
-class Training(Computing):
+class Spread(Computing):
+    """The options of every command whose work can be done by several processes or machines."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, max=MAX_MEMBERS, help="Processes that train; on Ray: at most so many."
+        ),
+    ] = None
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="auto|HOST:PORT", help="Train on this Ray cluster (docs/cluster.md)."),
+    ] = None
+    gpus_each: Annotated[
+        float | None,
+        typer.Option("--gpus-each", metavar="G", min=0.01, max=1, help="Of each worker: 0.5 lets two share a GPU."),
+    ] = None
+
+    @contextmanager
+    def at_work(self) -> Iterator[Workers | None]:
+        """Have the workers that the options ask for inside a `with` block; None: those that the recipe names."""
+        if processes() > 1 and (self.workers or self.ray):
+            raise NesbsError("--workers and --ray train many networks, torchrun trains each with all its processes")
+        if self.ray is not None:
+            with connected(self.ray):
+                yield Workers(self.workers, on_ray=True, gpus_each=self.gpus_each)
+        else:
+            yield None if self.workers is None else Workers(self.workers, gpus_each=self.gpus_each)
+
+
+@dataclass(frozen=True)
+class OneTraining(Computing):
     """The options of every command that trains what it was asked for."""
 
     track: Annotated[
@@ -114,6 +148,11 @@ class Training(Computing):
         check_track(self.track)
         with super().writing(folder, new=new) as shown, tracked(shown, self.track) as progress:
             yield progress
+
+
+@dataclass(frozen=True)
+class Training(OneTraining, Spread):
+    """The options of every command that trains several networks."""
 
 
 def with_common_options(function: Callable[..., None]) -> Callable[..., None]:

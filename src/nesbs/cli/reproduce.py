@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Computing
+from nesbs.cli.options import Changes, Spread
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.records import ExperimentRecord
 from nesbs.reproduce.costs import statement
@@ -28,7 +28,7 @@ def reproduce(
     draw_only: Annotated[bool, typer.Option("--draw", help="Draw what the record has; run nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Begin at scale paper without asking.")] = False,
     changes: Changes = None,
-    common: Computing,
+    common: Spread,
 ) -> None:
     """What the paper shows, by name, with its figures beside ours.
 
@@ -74,7 +74,7 @@ def reproduce(
         _one(work, draw_only=draw_only, common=common)
 
 
-def _one(work: Work, *, draw_only: bool, common: Computing) -> None:
+def _one(work: Work, *, draw_only: bool, common: Spread) -> None:
     """Run one experiment, unless it is drawn only, and draw it."""
     if draw_only:
         record = ExperimentRecord.find(work.folder)
@@ -84,8 +84,8 @@ def _one(work: Work, *, draw_only: bool, common: Computing) -> None:
     else:
         if not common.quiet and work.scale_name == "hour":
             print(statement(work.experiment, work.scale_name, work.changes), file=sys.stderr)
-        with common.progress() as progress:
-            work.progress = progress
+        with common.progress() as progress, common.at_work() as workers:
+            work.progress, work.workers = progress, workers
             record = run(work)
     table, written = write(work.folder, work.experiment, record)
     common.print(table, *written)

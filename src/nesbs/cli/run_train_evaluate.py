@@ -29,8 +29,8 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Traini
     The same command on the same folder resumes. What is the paper's method and what is ours: docs/how-it-works.md.
     """
     chosen, device = common.recipe(recipe, changes), common.chosen_device()
-    with common.writing(out, new=True) as progress:
-        work = Run.create(out, chosen, device=device, progress=progress)
+    with common.writing(out, new=True) as progress, common.at_work() as workers:
+        work = Run.create(out, chosen, device=device, progress=progress, workers=workers)
         work.plan()
         duplicates = work.selection().duplicates
         scores = work.scores()
@@ -44,8 +44,8 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Traini
 def search(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Training) -> None:
     """The search alone: supernet, posterior, selection."""
     chosen, device = common.recipe(recipe, changes), common.chosen_device()
-    with common.writing(out, new=True) as progress:
-        work = Run.create(out, chosen, device=device, progress=progress)
+    with common.writing(out, new=True) as progress, common.at_work() as workers:
+        work = Run.create(out, chosen, device=device, progress=progress, workers=workers)
         work.plan("supernet", "posterior", "selection")
         selection = work.selection()
         if selection.loss is not None:  # what the choice came from is made again where it was lost
@@ -108,12 +108,12 @@ def train(
             seed=common.seed,
         )
         folder = out or folder
-    with common.writing(folder, new=chosen is not None) as progress:
+    with common.writing(folder, new=chosen is not None) as progress, common.at_work() as workers:
         if chosen is None:
-            work = Run.open(folder, device=device, progress=progress, seed=common.seed)
+            work = Run.open(folder, device=device, progress=progress, seed=common.seed, workers=workers)
             work.require("selection.json", f"nesbs search RECIPE --out {folder}")
         else:
-            work = Run.create(folder, chosen, device=device, progress=progress)
+            work = Run.create(folder, chosen, device=device, progress=progress, workers=workers)
         work.plan("members", "uniform")
         work.ensemble()
         if work.recipe.evaluation.uniform:

@@ -1,3 +1,4 @@
-"""Where work runs: in this process, or in several processes of this machine."""
+"""Where work runs: in this process, in several processes of this machine, or on a Ray cluster."""
 
-from nesbs.cluster.tasks import Task, run_tasks
+from nesbs.cluster.contract import Result, Task, Workers
+from nesbs.cluster.tasks import run_tasks

@@ -1,7 +1,8 @@
-"""A process that runs tasks for another one (`run_tasks`), and ends when that one does."""
+"""A process that runs tasks for another one (`run_in_processes`), and ends when that one does."""
 
 import os
 import pickle
+import platform
 import sys
 import threading
 import traceback
@@ -9,9 +10,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-import torch
-
-from nesbs.cluster.tasks import Outcome
+from nesbs.cluster.contract import Outcome
 
 
 def main() -> None:
@@ -19,11 +18,10 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     messages: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
-    threads, deterministic, shared = pickle.loads(messages.get())
-    torch.set_num_threads(threads)
-    torch.backends.cudnn.deterministic = deterministic
+    setting, shared = pickle.loads(messages.get())
+    setting.apply()
     while True:
-        connection.send_bytes(_outcome(pickle.loads(messages.get()), shared))
+        connection.send_bytes(outcome(pickle.loads(messages.get()), shared))
 
 
 def _listen(connection: Connection, messages: "SimpleQueue[bytes]") -> None:
@@ -35,15 +33,16 @@ def _listen(connection: Connection, messages: "SimpleQueue[bytes]") -> None:
         os._exit(0)
 
 
-def _outcome(task: Any, shared: object) -> bytes:
+def outcome(task: Any, shared: object) -> bytes:
     """The result of a task or its error, pickled; an error that cannot be pickled as its traceback."""
+    node = platform.node()
     try:
-        return pickle.dumps(Outcome(result=task(shared)))
+        return pickle.dumps(Outcome(result=task(shared), node=node))
     except Exception as error:
         told = "".join(traceback.format_exception(error))
-        error.add_note(f"in a process of its own:\n{told}")
+        error.add_note(f"in a process of its own, on {node}:\n{told}")
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
             error = RuntimeError(told)
-        return pickle.dumps(Outcome(error=error))
+        return pickle.dumps(Outcome(error=error, node=node))

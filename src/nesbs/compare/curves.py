@@ -15,6 +15,8 @@ from itertools import product
 from pathlib import Path
 
 from nesbs import files
+from nesbs.cluster import Workers
+from nesbs.compare.ahead import supernet_ahead, train_ahead
 from nesbs.compare.harness import CurveHarness, Point
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
 from nesbs.compare.over_seeds import begin
@@ -84,6 +86,7 @@ def curves(
     one_supernet: bool = False,
     device: str = "cpu",
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> CurvesRecord:
     """Find and measure the ensembles of all points under every seed; also `curves.json`.
 
@@ -94,9 +97,17 @@ def curves(
     numbers = [recipe.seed + offset for offset in range(seeds)]
     outcomes: dict[str, list[PointOutcome]] = {point.name: [] for point in points}
     seconds: list[SeedSeconds] = []
-    for home, drawing in {recipe.seed: numbers}.items() if one_supernet else ((seed, [seed]) for seed in numbers):
-        own = recipe.model_copy(update={"seed": home})
-        run = Run.create(folder / f"seed-{home}", own, device=device, progress=progress)
+
+    def run_of(seed: int) -> Run:
+        own = recipe.model_copy(update={"seed": seed})
+        return Run.create(folder / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
+
+    drawn_from = {recipe.seed: numbers} if one_supernet else {seed: [seed] for seed in numbers}
+    if workers is not None and workers.take(len(drawn_from)):
+        supernets = [each for seed in drawn_from for each in supernet_ahead(run_of(seed))]
+        train_ahead(supernets, workers, progress or Progress())
+    for home, drawing in drawn_from.items():
+        run = run_of(home)
         harness_of = cache(partial(CurveHarness, run))
         for seed in drawing:
             name = "curves" if seed == home else f"curves-{seed}"

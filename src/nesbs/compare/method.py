@@ -32,6 +32,7 @@ class Method(ABC):
     mixes_operations = False  # looks at mixtures of operations, which `none` and learned scales do not allow
     one_network = False  # trains one network in full, where others train a member each
     one_member = True  # a chosen architecture predicts with one set of weights
+    in_pool = True  # what it chose is trained as members are, in a pool of the run
     own_supernet = False  # trains a supernet in its own way
     stages: tuple[str, ...] = ()  # of the run, which its search uses and pays for beside its own
     draws_from_posterior = False  # its budget curve has a temperature, and all its budgets are parts of one draw

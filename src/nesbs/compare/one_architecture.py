@@ -123,6 +123,7 @@ class Snapshot(OneArchitecture):
     name = "snapshot"
     description = "one training in cycles, a member at the end of each"
     one_member = False
+    in_pool = False
 
     def copies(self, harness: Harness) -> int:
         """A network at the end of each cycle."""

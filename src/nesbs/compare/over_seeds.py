@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from nesbs import files
+from nesbs.cluster import Workers
+from nesbs.compare.ahead import supernet_ahead, train_ahead
 from nesbs.compare.harness import Harness, rival_file
 from nesbs.compare.method import Method
 from nesbs.compare.methods import REFERENCE, methods_of
@@ -36,7 +38,7 @@ from nesbs.runs.checks import check_recipe
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.settings import MAX_SEEDS
-from nesbs.spaces import Space, get_space
+from nesbs.spaces import Architecture, Space, get_space
 
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
 PER_IMAGE = ("error", "nll")
@@ -52,16 +54,23 @@ def compare(
     seeds: int = 3,
     device: str = "cpu",
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> ComparisonRecord:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
     chosen = methods_of(methods, measure=recipe.rivals.measure)
     recipe, progress = begin(recipe, folder, chosen, seeds), progress or Progress()
     outcomes: dict[str, list[OutcomeRecord]] = {method.name: [] for method in chosen}
     numbers = [recipe.seed + offset for offset in range(seeds)]
+
+    def run_of(seed: int) -> Run:
+        own = recipe.model_copy(update={"seed": seed})
+        return Run.create(folder / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
+
+    if workers is not None and workers.take(seeds):
+        _train_all_seeds([Harness(run_of(seed)) for seed in numbers], chosen, workers, progress)
     for place, seed in enumerate(numbers, start=1):
         progress.plan((), seeds_left=seeds - place)
-        own = recipe.model_copy(update={"seed": seed})
-        harness = Harness(Run.create(folder / f"seed-{seed}", own, device=device, progress=progress))
+        harness = Harness(run_of(seed))
         for method in chosen:
             outcomes[method.name].append(outcome := method.outcome(harness).replace(seed=seed))
             for measure, value in outcome.scores.plain() if outcome.scores else ():
@@ -81,6 +90,29 @@ def compare(
     )
     record.write(folder / ComparisonRecord.FILE)
     return record
+
+
+def _train_all_seeds(
+    harnesses: Sequence[Harness], methods: Sequence[Method], workers: Workers, progress: Progress
+) -> None:
+    """Have workers train what the seeds need, of all seeds together: supernets and pools, then what was chosen.
+
+    What a method trains in a way of its own, and a pool that ends with a budget in seconds, wait for their seed.
+    """
+    networks = [each for harness in harnesses for each in supernet_ahead(harness.run)]
+    for harness in harnesses:
+        recipe = harness.run.recipe
+        if recipe.rivals.seconds is None and any(method.trains_pool(recipe) for method in methods):
+            networks += harness.judged.to_train(harness.judged.missing(harness.candidates))
+    train_ahead(networks, workers, progress)
+    networks = []
+    for harness in harnesses if harnesses[0].settings.measure == "trained" else ():
+        missing: dict[str, Architecture] = {}
+        for method in methods:
+            if method.in_pool:
+                missing |= harness.trained.missing(method.selection(harness).architectures)
+        networks += harness.trained.to_train(missing)
+    train_ahead(networks, workers, progress)
 
 
 def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -> Recipe:

@@ -3,11 +3,12 @@
     RUN/pool-EPOCHS-epochs-IMAGES/  a file a network, named after its architecture; costs.json: the seconds of each
 
 Methods that judge architectures trained on their own share one such pool, and those that train what they chose
-share another; both resume.
+share another; both resume. Several workers train the networks of a pool, or of the pools of all seeds, at a time.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,10 +16,12 @@ import torch
 from torch import Tensor
 
 from nesbs import files
+from nesbs.cluster import Workers
+from nesbs.compare.ahead import Ahead, train_ahead
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble, by_content, groups
-from nesbs.runs.member_processes import MemberTraining
-from nesbs.runs.members import trained_members
+from nesbs.runs.by_workers import MemberTraining
+from nesbs.runs.members import network_in, trained_members, workers_of
 from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, Stage
 from nesbs.spaces import Architecture, Member
@@ -40,6 +43,8 @@ class Pool:
             update={"epochs": epochs, "warm_up": min(own.warm_up, epochs - 1), "images": images}
         )
         self.folder = run.folder / f"pool-{epochs}-epochs-{images}"
+        part = run.data.train if images == "all" else run.data.search_train
+        self.training = MemberTraining(run.space, part, self.settings, run.recipe.seed)
         self._log_probs: dict[Architecture, Tensor] = {}
 
     def members(self, architectures: Sequence[Architecture]) -> list[Member]:
@@ -58,20 +63,41 @@ class Pool:
             self._log_probs[architecture] = predicted[0].log_softmax(-1)
         return torch.stack([self._log_probs[architecture] for architecture in architectures])
 
-    def train(self, architectures: Sequence[Architecture]) -> None:
-        """Train those that are not there yet, `members.together` at a time."""
+    def missing(self, architectures: Sequence[Architecture]) -> dict[str, Architecture]:
+        """Those that are not trained yet, by their files' names."""
         stems = by_content(architectures)
-        missing = [place for place, stem in enumerate(stems) if not (self.folder / f"{stem}.safetensors").is_file()]
+        named = zip(stems, architectures, strict=True)
+        return {stem: each for stem, each in named if not (self.folder / f"{stem}.safetensors").is_file()}
+
+    def train(self, architectures: Sequence[Architecture]) -> None:
+        """Train those that are not there yet: by workers, or in this process, `members.together` at a time."""
+        missing = self.missing(architectures)
         if not missing:
             return
-        progress = self.run.progress
+        workers, progress = self.run.workers or workers_of(self.training), self.run.progress
+        if workers.take(len(missing)):
+            train_ahead(self.to_train(missing), workers, progress)
+        stems = list(missing)
         progress.start(self.folder.name, len(missing) * self.settings.epochs)
         done = 0
-        for group in groups(missing, self.settings.together):
+        for group in groups(range(len(stems)), self.settings.together):
             part = _Part(progress, done * self.settings.epochs, f"network {done + 1} of {len(missing)}")
-            self._members([architectures[place] for place in group], [stems[place] for place in group], part)
+            some = [stems[place] for place in group]
+            self._members([missing[stem] for stem in some], some, part)
             done += len(group)
         progress.finish(f"{sum(self.costs().values()):.1f} s in all")
+
+    def to_train(self, missing: Mapping[str, Architecture]) -> list[Ahead]:
+        """What workers are told of these networks."""
+
+        def count(stem: str, seconds: float) -> None:
+            costs = self.costs()
+            files.write_json(self.folder / COSTS, costs | {stem: round(costs.get(stem, 0.0) + seconds, 3)})
+
+        return [
+            Ahead(self.run, self.folder.name, self.training, network_in(self.folder, stem, each), partial(count, stem))
+            for stem, each in missing.items()
+        ]
 
     def seconds(self, architectures: Sequence[Architecture]) -> float:
         """What the training of these took, also where another method had asked for it."""
@@ -96,9 +122,8 @@ class Pool:
             share = max(spent - sum(costs.values()), 0.0) / max(len(new), 1)
             files.write_json(self.folder / COSTS, costs | {stem: round(share, 3) for stem in new})
 
-        images = self.run.data.train if self.settings.images == "all" else self.run.data.search_train
-        shared = MemberTraining(self.run.space, images, self.settings, self.run.recipe.seed)
-        return trained_members(architectures, shared, folder=self.folder, stage=stage, stems=stems)
+        here = Workers()  # what others were to train, they have trained
+        return trained_members(architectures, self.training, folder=self.folder, stage=stage, stems=stems, workers=here)
 
 
 class _Part(Progress):

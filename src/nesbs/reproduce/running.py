@@ -104,7 +104,15 @@ def run_curves(work: Work) -> None:
     for label, _, harness in work.harnesses(seeds=1):
         grid = CurveGrid(work.methods(label, harness), scale.budgets, scale.sizes, scale.temperatures, scale.deltas)
         recipe, folder = harness.run.recipe, harness.run.folder.parent
-        drawn = curves(recipe, folder, grid, seeds=scale.seeds, device=work.device, progress=work.progress)
+        drawn = curves(
+            recipe,
+            folder,
+            grid,
+            seeds=scale.seeds,
+            device=work.device,
+            progress=work.progress,
+            workers=work.workers,
+        )
         work.save_part(label, points=drawn.points, seeds=drawn.seeds)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nesbs import files
+from nesbs.cluster import Workers
 from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS
 from nesbs.compare.over_seeds import begin
@@ -51,6 +52,7 @@ class Work:
     seed: int | None = None
     device: str = "cpu"
     progress: Progress = field(default_factory=Progress)
+    workers: Workers | None = None
     record: ExperimentRecord = field(default_factory=ExperimentRecord)
 
     @property
@@ -155,7 +157,8 @@ class Work:
             asked = [method for methods in self.experiment.asked(self.scale_name, label).values() for method in methods]
             begin(recipe, folder, [METHODS[method] for method in asked if method in METHODS], self.scale.seeds)
         own = recipe.model_copy(update={"seed": seed})
-        return Harness(Run.create(folder / f"seed-{seed}", own, device=self.device, progress=self.progress))
+        place = folder / f"seed-{seed}"
+        return Harness(Run.create(place, own, device=self.device, progress=self.progress, workers=self.workers))
 
     def _describe(self, label: str, run: Run) -> None:
         """Say in the record what a part is made on."""

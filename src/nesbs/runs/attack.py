@@ -4,11 +4,17 @@ Every network attacked by every attack is a file in `attacks/` when it is done, 
 record is put together from them.
 """
 
+from __future__ import annotations
+
+import contextlib
+import copy
 import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -19,6 +25,7 @@ from nesbs.attacks import Album, AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, au
 from nesbs.attacks.defence import Clean, Defence, Round, attack_round, clean_accuracy, sources
 from nesbs.attacks.sanity import sanity_attacks, sanity_checks
 from nesbs.attacks.settings import NAMES, AttackSettings
+from nesbs.cluster import Workers, run_tasks
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
@@ -151,11 +158,9 @@ class _Work:
 
     def measured(self, stage: Stage, numbers: Iterator[int]) -> EnsembleAttacks:
         """The ensemble's part of the record; `numbers` count the units of the stage."""
-        for attack, source, split in self._units():
-            self._unit(attack, source, split)
+        for task, node in self._done():
             stage.write()
-            who = "the ensemble" if source is None else f"member {source + 1}"
-            stage.advance(next(numbers), f"{attack.name}, {who}")
+            stage.advance(next(numbers), f"{task} on {node}" if node else str(task))
         clean = clean_accuracy(self.ensemble, self.split, batch_size=self.settings.batch_size)
         attacks = {name: self._defence(self.settings.attack(name), self.split, clean) for name in self.attacks}
         return EnsembleAttacks(
@@ -202,8 +207,17 @@ class _Work:
             raise NesbsError(f"{self.run.folder / 'attacks'} holds broken files: {files.AGAIN}") from None
 
     def _unit(self, attack: AnyAttack, source: int | None, split: Split) -> AttackUnit:
-        """One network attacked by one attack, read where it was done: its round, and pictures of the first member's."""
-        pictures = self.settings.pictures if source == 0 and split is self.split else 0
+        """One network attacked by one attack, as it was kept."""
+        task = self._task(attack, source, split)
+        kept = AttackUnit.read(task.path)
+        if kept.unit != task.unit:
+            raise NesbsError(f"{task.path} is not of {attack.name} as it is asked for here: {files.AGAIN}")
+        return kept
+
+    def _task(self, attack: AnyAttack, source: int | None, split: Split) -> AttackTask:
+        """The attack on one network, with pictures where it is the first member under a whole attack."""
+        whole = split is self.split
+        pictures = self.settings.pictures if source == 0 and whole else 0
         unit = {  # what the answer depends on, beside the run's weights
             "ensemble": self.name,
             "attack": attack.name,
@@ -214,15 +228,72 @@ class _Work:
             "pictures": pictures,
         }
         key = hashlib.sha256(json.dumps(unit, sort_keys=True).encode()).hexdigest()[:16]
-        path = self.run.folder / "attacks" / f"{key}.json"
-        if not path.is_file():
-            album = Album(pictures, split.class_names)
-            seed, batch_size = self.run.recipe.seed, self.settings.batch_size
-            result = attack_round(
-                self.ensemble, attack, split, source, seed=seed, batch_size=batch_size, on_batch=album.add
-            )
-            AttackUnit(unit=unit, round=asdict(result), pictures=album.pictures).write(path)
-        kept = AttackUnit.read(path)
-        if kept.unit != unit:
-            raise NesbsError(f"{path} is not of {attack.name} as it is asked for here: {files.AGAIN}")
-        return kept
+        return AttackTask(self.run.folder / "attacks" / f"{key}.json", unit, attack, source, not whole, pictures)
+
+    def _done(self) -> Iterator[tuple[AttackTask, str]]:
+        """Make every unit that is not kept yet; yield each with the machine that made it, then those kept before."""
+        tasks = [self._task(*unit) for unit in self._units()]
+        missing = {task.path: task for task in tasks if not task.path.is_file()}
+        workers, device = self.run.workers or Workers(), self.split.device.type
+        if not workers.take(len(missing)):
+            workers = Workers()
+        home = "cpu" if workers != Workers() else device  # from where what they share travels
+        ensemble = self.ensemble if home == device else copy.deepcopy(self.ensemble).to(home)
+        splits = tuple(split.to(home) for split in (self.split, self.closer))
+        shared = Attacked(ensemble, splits, device, self.run.recipe.seed, self.settings.batch_size)
+        left = iter(list(missing.values()))
+        results = run_tasks(lambda: next(left, None), shared, workers=workers, gpu=device != "cpu")
+        with contextlib.closing(results) as ended:
+            for result in ended:
+                path, unit = result.value
+                unit.write(path)
+                yield missing[path], result.node if workers != Workers() else ""
+        yield from ((task, "") for task in tasks if task is not missing.get(task.path))
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What the attacks on an ensemble share: the networks, all images and those of the closer look."""
+
+    ensemble: Ensemble
+    splits: tuple[Split, ...]
+    device: str
+    seed: int
+    batch_size: int
+
+    @cached_property
+    def placed(self) -> tuple[Ensemble, list[Split]]:
+        """Networks and images on the device, there once a worker."""
+        return self.ensemble.to(self.device), [split.to(self.device) for split in self.splits]
+
+
+@dataclass(frozen=True)
+class AttackTask:
+    """One network to be attacked by one attack: the source, or all of them (None)."""
+
+    path: Path  # of the file that will say how it ended
+    unit: dict[str, Any]
+    attack: AnyAttack
+    source: int | None
+    closer: bool
+    pictures: int
+
+    def __str__(self) -> str:
+        who = "the ensemble" if self.source is None else f"member {self.source + 1}"
+        return f"{self.attack.name}, {who}"
+
+    def __call__(self, shared: Attacked) -> tuple[Path, AttackUnit]:
+        """Attack."""
+        ensemble, splits = shared.placed
+        split = splits[self.closer]
+        album = Album(self.pictures, split.class_names)
+        result = attack_round(
+            ensemble,
+            self.attack,
+            split,
+            self.source,
+            seed=shared.seed,
+            batch_size=shared.batch_size,
+            on_batch=album.add,
+        )
+        return self.path, AttackUnit(unit=self.unit, round=asdict(result), pictures=album.pictures)

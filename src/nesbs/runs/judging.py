@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from nesbs.cluster import Workers
 from nesbs.data import SearchTrain
 from nesbs.ensemble import MemberSettings, Selection, ShortTraining
 from nesbs.records.run import JudgingRecord
-from nesbs.runs.member_processes import MemberTraining
+from nesbs.runs.by_workers import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, Space, TimedCosts
@@ -30,9 +31,10 @@ class KeptTraining(ShortTraining):
         folder: Path,
         stage: Stage,
         costs: TimedCosts | None = None,
+        workers: Workers | None = None,
     ) -> None:
         super().__init__(split, settings, costs=costs)
-        self._folder, self._stage = folder, stage
+        self._folder, self._stage, self._workers = folder, stage, workers
         before = stage.earlier.judging or JudgingRecord()
         self._seconds_before = float(before.seconds or 0.0)
         self._trained, self._total = 0, 0
@@ -61,7 +63,9 @@ class KeptTraining(ShortTraining):
             yield _Group(self, self._stage, self._trained * epochs, f"candidate {self._trained + 1} of {self._total}")
 
         shared = MemberTraining(space, self.split, self.shortened(epochs), seed)
-        members = trained_members(architectures, shared, folder=self._folder, stage=stage, stems=stems)
+        members = trained_members(
+            architectures, shared, folder=self._folder, stage=stage, stems=stems, workers=self._workers
+        )
         self._trained += len(members)
         return members
 

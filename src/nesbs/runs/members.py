@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from nesbs import files
+from nesbs.cluster import Workers
 from nesbs.cluster.torchrun import processes
 from nesbs.ensemble import build_member, groups, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
-from nesbs.runs.member_processes import MemberEpoch, MemberTraining, train_in_processes, train_on_all_ranks
+from nesbs.runs.by_workers import MemberTraining, Network, train_by_workers, train_on_all_ranks
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, sizes_of
 from nesbs.training import Epoch, Training, side_by_side
@@ -24,19 +25,21 @@ def trained_members(
     folder: Path,
     stage: Callable[[int], AbstractContextManager[Stage]],
     stems: Sequence[str] | None = None,
+    workers: Workers | None = None,
 ) -> list[Member]:
     """Members 0, 1, … of a folder; `stage` opens the stage of their training, given its number of epochs.
 
     Each has a file when it is done and a checkpoint until then; `settings.together` of them train side by side, or
-    on a CPU in `settings.workers` processes. Under torchrun all its processes train one member after the other.
+    `workers` train them, by default `settings.workers` processes on a CPU. Under torchrun all its processes train one
+    member after the other.
     `stems` name files and random streams instead of places: with those of `by_content` another list of architectures
     finds those it shares with an earlier one.
     """
     space, split, settings, seed = shared.space, shared.split, shared.settings, shared.seed
-    called = list(range(len(architectures))) if stems is None else list(stems)
+    called: Sequence[str | int] = range(len(architectures)) if stems is None else stems
     paths = [folder / f"{stem}.safetensors" for stem in called]
-    # The first ensemble's members are 0, 1, …; others carry their ensemble's name.
-    names = [stem if folder.name == "members" else f"{folder.name} {stem}" for stem in called]
+    networks = [network_in(folder, stem, each) for stem, each in zip(called, architectures, strict=True)]
+    names = [network.name for network in networks]
     members = [
         build_member(space, architecture, split, settings, seed=seed, name=name)
         for architecture, name in zip(architectures, names, strict=True)
@@ -50,24 +53,23 @@ def trained_members(
         work.note(**sizes_of(members, (split.channels, *split.size)))
         epochs = dict.fromkeys(losses, settings.epochs)  # finished, of each member
 
-        def on_epoch(index: int, epoch: Epoch) -> None:
+        def on_epoch(index: int, epoch: Epoch, node: str = "") -> None:
             epochs[index] = epoch.number
             work.write()
             work.figure(f"loss of {called[index]}", epoch.loss, epoch.number)
-            work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}, loss {epoch.loss:.3f}")
+            where = f" on {node}" if node else ""
+            work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}{where}, loss {epoch.loss:.3f}")
 
         def steps(index: int) -> Training:
             from_checkpoint = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=shared.criterion)
             told = partial(on_epoch, index)
             return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
+        workers = workers or workers_of(shared)
+        if workers.take(len(missing)):
+            work.note(workers=min(workers.count or len(missing), len(missing)))
         # Where others train, each checkpoint then holds a trained member: the training below has nothing left to do.
-        tasks = [MemberEpoch(i, architectures[i], names[i], _checkpoint(paths[i])) for i in missing]
-        if processes() > 1 and shared.criterion is None:  # what a criterion holds is not sent
-            train_on_all_ranks(tasks, shared, on_epoch)
-        elif settings.workers > 1 and len(missing) > 1 and split.device.type == "cpu":
-            work.note(workers=min(settings.workers, len(missing)))
-            train_in_processes(tasks, shared, on_epoch)
+        _by_others([networks[i] for i in missing], shared, workers, lambda i, *ended: on_epoch(missing[i], *ended))
         for group in groups(missing, settings.together):
             for index, history in zip(group, side_by_side([steps(i) for i in group]), strict=True):
                 losses[index] = history
@@ -76,6 +78,30 @@ def trained_members(
                 files.write_tensors(paths[index], members[index].state_dict(), **about)
                 files.discard(_checkpoint(paths[index]))
     return members
+
+
+def _by_others(
+    networks: Sequence[Network], shared: MemberTraining, workers: Workers, on_epoch: Callable[..., None]
+) -> None:
+    """Let torchrun's processes or workers train members, where there are any."""
+    if processes() > 1 and shared.criterion is None:  # what a criterion holds is not sent
+        train_on_all_ranks(networks, shared, on_epoch)
+    elif workers.take(len(networks)):
+        train_by_workers([(shared, network) for network in networks], workers, on_epoch)
+
+
+def network_in(folder: Path, stem: str | int, architecture: Architecture) -> Network:
+    """The member of a folder that is called so, as workers are told of it.
+
+    The first ensemble's members are 0, 1, …; others carry their ensemble's name.
+    """
+    name = stem if folder.name == "members" else f"{folder.name} {stem}"
+    return Network(_checkpoint(folder / f"{stem}.safetensors"), architecture, name)
+
+
+def workers_of(shared: MemberTraining) -> Workers:
+    """Those that the recipe names: processes on a CPU, else this one, also under torchrun."""
+    return Workers(shared.settings.workers if shared.split.device.type == "cpu" and processes() == 1 else 1)
 
 
 def sizes_in_words(record: RunRecord) -> str:

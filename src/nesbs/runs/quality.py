@@ -23,8 +23,8 @@ from nesbs.evaluation.ranking import SHARE
 from nesbs.posterior import ReferenceRanks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
+from nesbs.runs.by_workers import MemberTraining
 from nesbs.runs.choice_quality import choice_by_table, choice_by_training
-from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.resumable_run import Run
 from nesbs.settings import MAX_ARCHITECTURES, MAX_EPOCHS, MAX_MEMBERS, MAX_VALUES, Settings
@@ -148,6 +148,7 @@ def _trained_predictions(run: Run, architectures: Sequence[Architecture], epochs
         folder=run.folder / f"quality-{epochs}-epochs",
         stage=lambda total: run.stage("quality", total),
         stems=by_content(architectures),
+        workers=run.workers,
     )
     batch_size = run.recipe.evaluation.batch_size
     return Ensemble(members).predict(run.measured_images, batch_size=batch_size).log_softmax(-1)

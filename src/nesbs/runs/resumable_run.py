@@ -22,6 +22,7 @@ from typing import Self
 import torch
 
 from nesbs import files, rng
+from nesbs.cluster import Workers
 from nesbs.cluster.torchrun import on_all_ranks
 from nesbs.data import Dataset, Split, load_dataset
 from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, search
@@ -41,13 +42,13 @@ from nesbs.records import (
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
+from nesbs.runs.by_workers import MemberTraining
 from nesbs.runs.checks import check_batches, check_recipe
 from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
 from nesbs.runs.member_costs import RunCosts
-from nesbs.runs.member_processes import MemberTraining
 from nesbs.runs.members import trained_members
 from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
@@ -57,6 +58,7 @@ from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
+SUPERNET_CHECKPOINT = "supernet.checkpoint.safetensors"  # until the supernet is trained
 
 
 class Run:
@@ -70,11 +72,13 @@ class Run:
         device: str = "cpu",
         progress: Progress | None = None,
         data: Dataset | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.folder = folder
         self.recipe = recipe
         self.device = device
         self.progress = progress or Progress()
+        self.workers = workers  # None: those that the recipe names (members.workers)
         self._recorded = False  # whether versions, machine and data are in the record
         self._ranks: ReferenceRanks | None = None
         if data is not None:
@@ -89,6 +93,7 @@ class Run:
         device: str = "cpu",
         progress: Progress | None = None,
         data: Dataset | None = None,
+        workers: Workers | None = None,
     ) -> Self:
         """Start a run, or resume the run that this recipe began in the folder.
 
@@ -102,11 +107,11 @@ class Run:
         with locked(folder):
             earlier = folders.to_resume(folder, recipe)
             if earlier is not None:
-                run = cls(folder, earlier, device=device, progress=progress, data=data)
+                run = cls(folder, earlier, device=device, progress=progress, data=data, workers=workers)
             else:
                 if recipe.threads is None:
                     recipe = recipe.model_copy(update={"threads": torch.get_num_threads()})
-                run = cls(folder, recipe, device=device, progress=progress, data=data)
+                run = cls(folder, recipe, device=device, progress=progress, data=data, workers=workers)
                 check_recipe(
                     recipe, run.data, run.space, run.costs.members
                 )  # one that cannot work leaves no folder behind
@@ -118,7 +123,13 @@ class Run:
 
     @classmethod
     def open(
-        cls, folder: Path, *, device: str = "cpu", progress: Progress | None = None, seed: int | None = None
+        cls,
+        folder: Path,
+        *,
+        device: str = "cpu",
+        progress: Progress | None = None,
+        seed: int | None = None,
+        workers: Workers | None = None,
     ) -> Self:
         """A run that exists already; for looking at it while another process writes to its folder, too."""
         folder = Path(folder)
@@ -127,7 +138,7 @@ class Run:
         recipe = folders.read_recipe(folder)
         if seed is not None and seed != recipe.seed:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
-        return cls(folder, recipe, device=device, progress=progress)._ready()
+        return cls(folder, recipe, device=device, progress=progress, workers=workers)._ready()
 
     def _ready(self) -> Self:
         """Restore the threads the run began with and check its data; under its lock also record what it runs on."""
@@ -196,7 +207,7 @@ class Run:
         """Stage 1 (Algorithm 1, line 2)."""
         path, settings = self.folder / "supernet.safetensors", self.recipe.supernet
         images, seed = self.data.search_train, self.recipe.seed
-        checkpoint, of = self.folder / "supernet.checkpoint.safetensors", f"the supernet of seed {seed}"
+        checkpoint, of = self.folder / SUPERNET_CHECKPOINT, f"the supernet of seed {seed}"
         if path.is_file():
             files.discard(checkpoint)
             supernet = build_supernet(self.space, images, settings, seed=seed)
@@ -279,7 +290,9 @@ class Run:
         ranks = self.ranks(stage.untrained) if settings.judge == "evidence" else None
         prepared = time.perf_counter() - started
         images, members, costs = self.data.search_train, self.recipe.members, self.costs.members
-        training = KeptTraining(images, members, folder=self.folder / folder, stage=stage, costs=costs)
+        training = KeptTraining(
+            images, members, folder=self.folder / folder, stage=stage, costs=costs, workers=self.workers
+        )
         selection = search(
             supernet,
             posterior,
@@ -416,6 +429,7 @@ class Run:
                 MemberTraining(self.space, self.train_images, self.recipe.members, self.recipe.seed),
                 folder=self.folder / folder,
                 stage=lambda total: self.stage(folder, total),
+                workers=self.workers,
             )
         except DivergedError as error:
             command = f"nesbs train {self.folder} --data {self.recipe.data.name} --out NEW"

@@ -102,6 +102,14 @@ class Stage:
         record.with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
 
 
+def add_seconds(folder: Path, stage: str, seconds: float, device: str) -> None:
+    """Count seconds that a worker spent on a stage, in the run's record."""
+    record = RunRecord.find(folder) or RunRecord()
+    earlier = record.stage(stage)
+    entry = earlier.replace(seconds=round((earlier.seconds or 0.0) + seconds, 3), device=device_name(device))
+    record.with_stage(stage, entry).write(folder / RunRecord.FILE)
+
+
 def device_name(device: str) -> str:
     """A device in words: `cpu`, or the GPU's name."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device

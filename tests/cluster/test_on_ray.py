@@ -1,0 +1,92 @@
+"""Tasks on a Ray of this machine, started once for all of them; skipped where it cannot start."""
+
+import os
+import platform
+import socket
+import sys
+
+import pytest
+import torch
+from toy_tasks import DieOnce, Fail, Square, handing_out
+from toys import call, tiny
+
+from nesbs.cluster import Workers, on_ray, run_tasks
+from nesbs.errors import DivergedError, NesbsError
+
+FIXED = ["ensemble.architectures=['|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|']", "evaluation.uniform=false"]
+ON_RAY = Workers(None, on_ray=True)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray of two CPUs, whose workers can import what this process can."""
+    ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(os.path.abspath(path) for path in sys.path))
+        on_ray.library()  # sets its environment
+        small = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+        try:
+            ray.init(address="local", log_to_driver=False, **small)
+        except Exception as error:
+            pytest.skip(f"Ray does not start here: {error}")
+        yield ray
+        ray.shutdown()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_ray_computes_what_this_process_does_and_does_again_what_a_dead_worker_left(tmp_path):
+    tasks = [Square(number) for number in range(4)]
+    there = list(run_tasks(handing_out([DieOnce(tmp_path / "mark", 7), *tasks]), 100, workers=ON_RAY))
+    squares = sorted(result.value for result in there if isinstance(result.value, tuple))
+    assert [one[:2] for one in squares] == [(n, n * n + 100) for n in range(4)]
+    assert os.getpid() not in {one[2] for one in squares}
+    assert {one[3] for one in squares} == {1}  # threads, as here
+    assert 107 in [result.value for result in there]
+    assert {result.node for result in there} == {platform.node()}
+
+
+def test_members_trained_on_ray_have_the_same_bytes(cluster, tmp_path):
+    runs = [tiny(tmp_path / name, changes=FIXED) for name in ("here", "there")]
+    runs[1].workers = ON_RAY
+    for run in runs:
+        run.ensemble()
+    here, there = ({file.name: file.read_bytes() for file in run.folder.glob("members/*")} for run in runs)
+    assert here == there
+    assert runs[1].record.stage("members").workers == runs[1].recipe.ensemble.size
+
+
+def test_a_cluster_that_does_not_fit_is_one_line(cluster):
+    with pytest.raises(NesbsError, match="1 GPUs are asked for, and the Ray cluster has 0"):
+        list(run_tasks(handing_out([Square(1)]), 0, workers=ON_RAY, gpu=True))
+    torch.set_num_threads(3)
+    with pytest.raises(NesbsError, match="computes with 3 threads, and no node of the Ray cluster has more"):
+        list(run_tasks(handing_out([Square(1)]), 0, workers=ON_RAY))
+    on_ray.check_nodes(cluster, own := on_ray.versions())
+    for name in own:
+        message = rf"node .* of the Ray cluster has {name} .*, this process 0.1: install the same"
+        with pytest.raises(NesbsError, match=message):
+            on_ray.check_nodes(cluster, {**own, name: "0.1"})
+
+
+def test_an_error_of_a_task_comes_back_and_is_not_tried_again(cluster, tmp_path):
+    with pytest.raises(DivergedError, match="the loss is not a number"):
+        list(run_tasks(handing_out([Fail("diverged", tmp_path)]), 0, workers=ON_RAY))
+
+
+def test_an_address_at_which_there_is_no_ray_is_one_line(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(on_ray, "WAIT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(NesbsError, match=f"--ray {address}: there is no Ray cluster .*: give HOST:PORT"):
+            on_ray.check_answers(address)
+    for wrong in (address, "nothing", "127.0.0.1:notaport"):
+        with pytest.raises(NesbsError, match=f"--ray {wrong}: there is no Ray cluster"):
+            on_ray.check_answers(wrong)
+
+
+def test_ray_without_the_extra_is_one_line_and_leaves_nothing(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert call("compare", "toy", "--methods", "urs", "--ray", "auto", "--out", tmp_path / "out") == 2
+    assert capsys.readouterr().err == "error: --ray needs ray: pip install 'nesbs[ray]'\n"
+    assert not (tmp_path / "out").exists()
