@@ -7,6 +7,7 @@ import pytest
 from toys import TINY, StopError, Stopping, call, tiny
 
 from nesbs import files
+from nesbs.cluster import Workers
 from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS
 from nesbs.runs.recipe import load_recipe, recipe_names
@@ -80,6 +81,21 @@ def test_a_trained_network_is_not_trained_again(whole, tmp_path):
     weights = {path.name: path.stat().st_mtime_ns for path in (folder / "judge").iterdir()}
     Run.open(folder).selection()
     assert {path.name: path.stat().st_mtime_ns for path in (folder / "judge").iterdir()} == weights
+    assert selection_of(folder) == selection_of(whole)
+
+
+@pytest.mark.parametrize(("seconds", "at_a_time"), [(None, [3]), (1000.0, [2])])
+def test_workers_are_given_all_candidates_at_once_and_in_a_hurry_one_each(seconds, at_a_time, begun, whole, tmp_path):
+    folder, given = copy_of(begun, tmp_path), []
+    if seconds:
+        recipe = folder / "recipe.yaml"
+        recipe.write_text(recipe.read_text().replace("judge_seconds: null", f"judge_seconds: {seconds}"))
+    with pytest.MonkeyPatch.context() as patch:  # these workers do nothing: what is left, this process trains
+        patch.setattr("nesbs.runs.members.train_by_workers", lambda networks, *_: given.append(len(networks)))
+        run = Run.open(folder)
+        run.workers = Workers(2)
+        run.selection()
+    assert given == at_a_time  # a single one is trained here
     assert selection_of(folder) == selection_of(whole)
 
 

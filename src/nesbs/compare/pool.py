@@ -74,7 +74,8 @@ class Pool:
         missing = self.missing(architectures)
         if not missing:
             return
-        workers, progress = self.run.workers or workers_of(self.training), self.run.progress
+        progress, training = self.run.progress, self.training
+        workers = self.run.workers or workers_of(training.split, training.settings)
         if workers.take(len(missing)):
             train_ahead(self.to_train(missing), workers, progress)
         stems = list(missing)

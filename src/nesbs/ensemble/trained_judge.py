@@ -57,6 +57,10 @@ class ShortTraining:
         """Whether the training of a network began before the search was interrupted."""
         return False
 
+    def at_a_time(self, networks: int, *, hurry: bool) -> int:
+        """Return how many of the networks are trained before the next ones begin; fewer in a `hurry`."""
+        return self.settings.together
+
     def networks(
         self, space: Space, architectures: Sequence[Architecture], stems: Sequence[str], epochs: int, *, seed: int
     ) -> list[Member]:
@@ -105,7 +109,8 @@ class TrainedJudge:
         first, settings = len(self.architectures), self._settings
         self._training.begin(first + len(architectures), settings.judge_epochs)
         stems = by_content([*self.architectures, *architectures])[first:]
-        for group in groups(range(len(architectures)), self._training.settings.together):
+        at_a_time = self._training.at_a_time(len(architectures), hurry=settings.judge_seconds is not None)
+        for group in groups(range(len(architectures)), at_a_time):
             some = [architectures[place] for place in group]
             names = [stems[place] for place in group]
             spent = settings.judge_seconds is not None and self._training.seconds() >= settings.judge_seconds

@@ -15,7 +15,7 @@ from nesbs.data import SearchTrain
 from nesbs.ensemble import MemberSettings, Selection, ShortTraining
 from nesbs.records.run import JudgingRecord
 from nesbs.runs.by_workers import MemberTraining
-from nesbs.runs.members import trained_members
+from nesbs.runs.members import trained_members, workers_of
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, Space, TimedCosts
 
@@ -52,6 +52,13 @@ class KeptTraining(ShortTraining):
     def has_begun(self, stem: str) -> bool:
         """Whether a network, or a checkpoint of it, is in the folder."""
         return any(self._folder.glob(f"{stem}.*safetensors"))
+
+    def at_a_time(self, networks: int, *, hurry: bool) -> int:
+        """Return how many are trained before the next ones begin: with workers all, in a hurry one each."""
+        workers = self._workers or workers_of(self.split, self.settings)
+        if not workers.take(networks):
+            return self.settings.together
+        return (workers.count or networks) if hurry else networks
 
     def networks(
         self, space: Space, architectures: Sequence[Architecture], stems: Sequence[str], epochs: int, *, seed: int

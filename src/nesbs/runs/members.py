@@ -9,7 +9,8 @@ from pathlib import Path
 from nesbs import files
 from nesbs.cluster import Workers
 from nesbs.cluster.torchrun import processes
-from nesbs.ensemble import build_member, groups, member_training
+from nesbs.data import Split
+from nesbs.ensemble import MemberSettings, build_member, groups, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
 from nesbs.runs.by_workers import MemberTraining, Network, train_by_workers, train_on_all_ranks
@@ -65,7 +66,7 @@ def trained_members(
             told = partial(on_epoch, index)
             return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
-        workers = workers or workers_of(shared)
+        workers = workers or workers_of(split, settings)
         if workers.take(len(missing)):
             work.note(workers=min(workers.count or len(missing), len(missing)))
         # Where others train, each checkpoint then holds a trained member: the training below has nothing left to do.
@@ -99,9 +100,9 @@ def network_in(folder: Path, stem: str | int, architecture: Architecture) -> Net
     return Network(_checkpoint(folder / f"{stem}.safetensors"), architecture, name)
 
 
-def workers_of(shared: MemberTraining) -> Workers:
+def workers_of(split: Split, settings: MemberSettings) -> Workers:
     """Those that the recipe names: processes on a CPU, else this one, also under torchrun."""
-    return Workers(shared.settings.workers if shared.split.device.type == "cpu" and processes() == 1 else 1)
+    return Workers(settings.workers if split.device.type == "cpu" and processes() == 1 else 1)
 
 
 def sizes_in_words(record: RunRecord) -> str:
