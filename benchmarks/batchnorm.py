@@ -23,7 +23,7 @@ from benchmarks.timing import machine
 from nesbs import files, metrics
 from nesbs.data import Split
 from nesbs.evaluation import rank
-from nesbs.runs.quality import read_table
+from nesbs.runs.accuracy_table import read_table
 from nesbs.runs.resumable_run import Run
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet

@@ -33,7 +33,7 @@ from nesbs import files, metrics
 from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass, rank
 from nesbs.posterior import Posterior, PosteriorSettings, ReferenceRanks, fit_posterior, reference_ranks
-from nesbs.runs.quality import read_table
+from nesbs.runs.accuracy_table import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, train_supernet
 from nesbs.supernet.draw_paths import Group

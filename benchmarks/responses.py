@@ -30,7 +30,7 @@ from nesbs.data import Dataset, load_dataset, steps_per_epoch
 from nesbs.evaluation import mass
 from nesbs.posterior import Posterior, PosteriorSettings, fit_posterior
 from nesbs.rivals import SearchRequest, best_response, discrepancy
-from nesbs.runs.quality import read_table
+from nesbs.runs.accuracy_table import read_table
 from nesbs.spaces import Architecture, nasbench201
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, train_supernet
 

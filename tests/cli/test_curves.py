@@ -6,6 +6,8 @@ import pytest
 from toys import COMPARED_SET as SET
 from toys import call, without_seconds
 
+from nesbs.spaces import get_space
+
 MORE = ["--set", "sampler.delta=0.5", "--set", "sampler.steps=20", "--seeds", "2", "--one-supernet"]
 OPTIONS = ["--methods", "urs", "--budgets", "4", "--sizes", "2", "--temperatures", "1,5", "--deltas", "0,1", *MORE]
 
@@ -24,6 +26,14 @@ def test_curves_and_compare_with_budgets_give_the_same(tmp_path, capsys):
     assert own["one_supernet"]
     assert len(own["seeds"]) == 2
     assert (tmp_path / "curves" / "curves.svg").is_file()
+    table = tmp_path / "bench.csv"
+    every = enumerate(get_space(own["space"]))
+    table.write_text("architecture,valid\n" + "".join(f'"{one}",{50 + place / 100}\n' for place, one in every))
+    again = call("curves", "toy", "--out", tmp_path / "curves", *OPTIONS, *SET, "--table", table, "--column", "valid")
+    assert again == 0
+    assert "from bench.csv, valid; it holds 100 % of them" in capsys.readouterr().out
+    looked_up = json.loads((tmp_path / "curves" / "curves.json").read_text())
+    assert all(50 <= point["mean"]["accuracy"]["mean"] <= 100 for point in looked_up["points"])
 
 
 @pytest.mark.parametrize(
@@ -34,6 +44,8 @@ def test_curves_and_compare_with_budgets_give_the_same(tmp_path, capsys):
         (["--budgets", "4", "--deltas", "nan"], "--deltas takes numbers"),
         (["--budgets", "4", "--methods", "deep"], "deep needs a training of its own"),
         (["--budgets", "4", "--budget", "4"], "No such option: --budget"),
+        (["--budgets", "4", "--column", "valid"], "--column goes with --table"),
+        (["--budgets", "4", "--table", "nowhere.csv", "--column", "valid"], "nowhere.csv"),
     ],
 )
 def test_nonsense_is_refused(arguments, message, tmp_path, capsys):

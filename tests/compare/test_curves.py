@@ -6,7 +6,7 @@ from toys import StopError, Stopping, call
 from toys import compared_recipe as recipe
 
 from nesbs import files, metrics
-from nesbs.compare.curves import CurveGrid, _earlier, curves
+from nesbs.compare.curves import CurveGrid, _earlier, by_table, curves
 from nesbs.compare.harness import CurveHarness, Point
 from nesbs.compare.methods import METHODS
 from nesbs.ensemble import forward_select, scorer
@@ -90,6 +90,31 @@ def test_points_are_the_methods_own_choices_measured_on_the_test_images(drawn):
     losses = metrics.nll(valid.log_probs(harness.pool[:4]), run.data.search_valid.labels)
     best = str(harness.pool[int(losses.argmin())])
     assert point(value, "single-best", 2, 4)["seeds"][1]["architectures"] == [best]
+
+
+def test_a_table_measures_the_members_that_it_holds(drawn):
+    _, value, _ = drawn
+    record = CurvesRecord.from_json(value)
+    texts = [text for one in record.points for outcome in one.seeds for text in outcome.architectures or ()]
+    kept = sorted(set(texts))[1:]  # one architecture is not in the table
+    accuracies = {text: 50.0 + place for place, text in enumerate(kept)}
+    found = by_table(record, accuracies, "bench.csv, valid")
+    assert found.held == sum(text in accuracies for text in texts) / len(texts) < 1
+    for before, after in zip(record.points, found.points, strict=True):
+        assert (after.mean["error"], after.difference) == (before.mean["error"], before.difference)
+        for outcome in after.seeds:
+            known = [accuracies[text] for text in outcome.architectures or () if text in accuracies]
+            assert outcome.accuracy == (pytest.approx(sum(known) / len(known)) if known else None)
+    urs, own = (point(found.to_json(), *which) for which in (("urs", 2, 12), ("nesbs", 2, 12, 1.0)))
+    means = [sum(one["accuracy"] for one in each["seeds"]) / 2 for each in (urs, own)]
+    assert urs["mean"]["accuracy"]["mean"] == pytest.approx(means[0])
+    assert urs["by_table"]["mean"] == pytest.approx(means[0] - means[1])
+    plain, both = curves_as_markdown(record), curves_as_markdown(found)
+    assert "accuracy" not in plain.lower()
+    assert "| n = 2, budget, accuracy |" in both
+    assert f"{means[0]:.2f}" in both
+    assert "from bench.csv, valid; it holds" in both
+    assert len(draw_curves(found)) > 1.5 * len(draw_curves(record))  # as many panels again
 
 
 def test_seeds_can_draw_from_one_supernet(drawn):

@@ -7,17 +7,22 @@ from typing import Annotated
 
 import typer
 
+from nesbs import files
 from nesbs.cli.options import Changes, RecipeName, Spread, Training, numbers
 from nesbs.cli.options import budget as parsed_budget
 from nesbs.compare.budgets import budgeted, timed
-from nesbs.compare.curves import CurveGrid
+from nesbs.compare.curves import CurveGrid, by_table
 from nesbs.compare.curves import curves as measure_curves
 from nesbs.compare.method import Method
 from nesbs.compare.methods import METHODS, named_methods
 from nesbs.compare.over_seeds import compare as compare_methods
 from nesbs.errors import NesbsError
+from nesbs.records.curves import CurvesRecord
+from nesbs.records.recipe import Recipe
 from nesbs.report import write_comparison, write_comparison_page, write_curves
+from nesbs.runs.accuracy_table import accuracy_table
 from nesbs.settings import MAX_SEEDS
+from nesbs.spaces import get_space
 
 Methods = Annotated[str, typer.Option(metavar="all|NAME,NAME", help="Which; their names are above.")]
 Seeds = Annotated[
@@ -117,6 +122,10 @@ def curves(
     one_supernet: Annotated[
         bool, typer.Option("--one-supernet", help="All seeds share the supernet of the first.")
     ] = False,
+    table: Annotated[
+        str | None, typer.Option(metavar="FILE.csv", help="Also the members' true accuracy: a benchmark.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="The table's column of accuracies in %.")] = None,
     seeds: Seeds = 3,
     out: Folder = None,
     changes: Changes = None,
@@ -124,7 +133,8 @@ def curves(
 ) -> None:
     """Test error against architectures judged.
 
-    Nothing but a supernet is trained: its weights judge and measure every ensemble (paper, Fig. 5).
+    Nothing but a supernet is trained: its weights judge and measure every ensemble (paper, Fig. 5). With --table, a
+    CSV file with the columns architecture and NAME, the ensembles are also measured by their members' true accuracy.
 
     \b
     {methods}
@@ -141,6 +151,7 @@ def curves(
         temperatures=None if temperatures is None else numbers(temperatures, "--temperatures", float),
         deltas=() if deltas is None else numbers(deltas, "--deltas", float),
     )
+    accuracies = _accuracies(table, column, loaded)
     with common.writing(folder, new=True) as progress, common.at_work() as workers:
         measured = measure_curves(
             loaded,
@@ -152,9 +163,22 @@ def curves(
             progress=progress,
             workers=workers,
         )
-    table, figure = write_curves(folder, measured)
+        if accuracies:
+            measured = by_table(measured, accuracies, f"{Path(str(table)).name}, {column}")
+            measured.write(folder / CurvesRecord.FILE)
+    text, figure = write_curves(folder, measured)
     page = write_comparison_page(folder, figure.read_text(encoding="utf-8"))
-    common.print(table, f"figure: {figure}", f"report: {page}")
+    common.print(text, f"figure: {figure}", f"report: {page}")
+
+
+def _accuracies(table: str | None, column: str | None, recipe: Recipe) -> dict[str, float]:
+    """What a table says of architectures, by their text; nothing without a table."""
+    if table is None:
+        if column is not None:
+            raise NesbsError("--column goes with --table")
+        return {}
+    found = accuracy_table(files.expanded(table), column, get_space(recipe.space.name))
+    return {str(architecture): accuracy for architecture, accuracy in found.items()}
 
 
 def _with_methods(command: Callable[..., None], methods: Iterable[Method]) -> None:

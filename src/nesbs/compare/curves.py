@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 
 from nesbs import files
 from nesbs.cluster import Workers
@@ -189,6 +190,35 @@ def _over_seeds(point: Point, outcomes: Mapping[str, Sequence[PointOutcome]], us
         mean={"error": error, "nll": nll},
         difference=None if errors is None or others is None else DifferenceRecord(**paired(errors, others).to_json()),
     )
+
+
+def by_table(record: CurvesRecord, accuracies: Mapping[str, float], name: str) -> CurvesRecord:
+    """Return the record with the accuracies of members that a table holds, by their text, in per cent.
+
+    So the methods are measured by the truth, whatever they are judged by. An ensemble has the mean of its members.
+    """
+    found = [(point, _looked_up(point.seeds or (), accuracies)) for point in record.points or ()]
+    reference = {
+        (point.size, point.budget): _values(outcomes, "accuracy")
+        for point, outcomes in reversed(found)  # of several τ the first
+        if point.method == record.reference and point.delta is None
+    }
+    points = []
+    for point, outcomes in found:
+        values, others = _values(outcomes, "accuracy"), reference.get((point.size, point.budget))
+        mean = None if values is None else SummaryRecord(**asdict(summarise(values)))
+        is_other = values is not None and others is not None and values != others
+        difference = DifferenceRecord(**paired(values, others).to_json()) if is_other else None  # type: ignore[arg-type]
+        means = {**(point.mean or {}), "accuracy": mean}
+        points.append(point.replace(seeds=tuple(outcomes), mean=means, by_table=difference))
+    members = [text for point in points for outcome in point.seeds or () for text in outcome.architectures or ()]
+    held = sum(text in accuracies for text in members) / max(1, len(members))
+    return record.replace(points=tuple(points), table=name, held=held)
+
+
+def _looked_up(outcomes: Sequence[PointOutcome], accuracies: Mapping[str, float]) -> list[PointOutcome]:
+    known = [[accuracies[text] for text in one.architectures or () if text in accuracies] for one in outcomes]
+    return [one.replace(accuracy=fmean(some) if some else None) for one, some in zip(outcomes, known, strict=True)]
 
 
 def _values(outcomes: Sequence[PointOutcome], measure: str) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""Budget curves (`curves.json`): test error against architectures judged, with the supernet's weights."""
+"""Budget curves (`curves.json`): test error by the supernet's weights, against architectures judged."""
 
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.comparison import DifferenceRecord, SummaryRecord
@@ -12,6 +12,7 @@ class PointOutcome(Record):
     architectures: Texts | None = None  # None where the budget holds no ensemble
     error: Number | None = None
     nll: Number | None = None
+    accuracy: Number | None = None  # per cent, the mean of the members that a table holds; None where it holds none
 
 
 class PointRecord(Record):
@@ -23,8 +24,9 @@ class PointRecord(Record):
     temperature: Number | None = None
     delta: Number | None = None
     seeds: Many[PointOutcome] | None = None
-    mean: dict[str, Maybe[SummaryRecord]] | None = None  # of `error` and `nll`; None where a seed found no ensemble
+    mean: dict[str, Maybe[SummaryRecord]] | None = None  # of error, nll, accuracy; None where a seed has none
     difference: DifferenceRecord | None = None  # of the error to the reference's
+    by_table: DifferenceRecord | None = None  # of the accuracy to the reference's
 
 
 class SeedSeconds(Record):
@@ -52,3 +54,5 @@ class CurvesRecord(StampedRecord):
     search: str | None = None
     added: Texts | None = None  # to the paper's method, see `Recipe.additions`
     points: Many[PointRecord] | None = None
+    table: str | None = None  # the file that accuracies are from, with its column
+    held: Number | None = None  # share of all members that it holds

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -13,14 +14,17 @@ from nesbs.report.table import Quantity, Table, draw_quantities, shown
 
 T = TypeVar("T")
 Across = Literal["budget", "delta"]  # what the horizontal axis shows
+Measure = Literal["error", "accuracy"]  # what the vertical axis shows: by the supernet's weights, or by a table
+AXES: dict[Measure, str] = {"error": "test error %", "accuracy": "members' accuracy %, by the table"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines of points in one pair of axes: error against the budget or against δ."""
+    """Lines of points in one pair of axes: a measure against the budget or against δ."""
 
     title: str
     across: Across
+    measure: Measure
     lines: Mapping[str, Sequence[PointRecord]]  # by the name in the legend
 
     def points(self, label: str) -> dict[float, PointRecord]:
@@ -41,15 +45,16 @@ class Panel:
             shift = apart * (number - (len(self.lines) - 1) / 2)
             points = [point for point in self.lines[label] if getattr(point, self.across) is not None]
             places = [getattr(point, self.across) + shift for point in points]
-            errors = [error_of(point) for point in points]
-            draw_quantities(axes, places, errors, label=label, ms=4, capsize=2, **style(number, label))
+            values = [value_of(point, self.measure) for point in points]
+            draw_quantities(axes, places, values, label=label, ms=4, capsize=2, **style(number, label))
         axes.set_title(self.title)
         axes.set_xlabel("δ" if self.across == "delta" else "architectures judged")
 
 
-def error_of(point: PointRecord | None) -> Quantity | None:
-    """Return a point's test error in per cent, mean and standard error over seeds; None where no ensemble was found."""
-    return mean_of((point.mean or {}).get("error"), 100) if point is not None else None
+def value_of(point: PointRecord | None, measure: Measure = "error") -> Quantity | None:
+    """Return a point's error or accuracy in per cent, mean and standard error over seeds; None where there is none."""
+    factor = 100 if measure == "error" else 1  # tables have per cent
+    return mean_of((point.mean or {}).get(measure), factor) if point is not None else None
 
 
 def write_curves(folder: Path, record: CurvesRecord) -> tuple[str, Path]:
@@ -70,7 +75,8 @@ def curves_tables(record: CurvesRecord) -> list[Table]:
     tables = []
     for panel in _panels(record):
         corner = f"{panel.title}, {'δ' if panel.across == 'delta' else panel.across}"
-        rows = [[label, *cells] for label, cells in panel.rows(_cell)]
+        corner += ", accuracy" if panel.measure == "accuracy" else ""
+        rows = [[label, *cells] for label, cells in panel.rows(partial(_cell, panel.measure))]
         tables.append(Table([corner, *map(formats.short, panel.values())], rows))
     return tables
 
@@ -89,10 +95,22 @@ def curves_notes(record: CurvesRecord) -> str:
         *([forward] if record.search == "forward" else []),
         "single-best: of as many uniform draws, by validation loss; the paper's line is the lowest test error in the "
         "whole space.",
+        *_table_note(record),
         f"{formats.NOTHING}: the budget holds no ensemble, or none without duplicates was drawn (search.duplicates).",
         *_costs(record),
     ]
     return "\n".join(lines)
+
+
+def _table_note(record: CurvesRecord) -> list[str]:
+    """Say what the accuracies are, where there are any."""
+    if record.table is None:
+        return []
+    share = formats.decimal(100 * (record.held or 0), 0)
+    return [
+        f"Accuracy: the true one of the members, in per cent, from {record.table}; it holds {share} % of them, and an "
+        "ensemble has the mean of those. ↓ or ↑ as above: more is better here."
+    ]
 
 
 def _costs(record: CurvesRecord) -> list[str]:
@@ -119,7 +137,7 @@ def draw_curves(record: CurvesRecord) -> str:
         grid = figure.subplots(down, across, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
             panel.draw(axes, _style)
-            axes.set_ylabel("test error %")
+            axes.set_ylabel(AXES[panel.measure])
             axes.grid(lw=0.4)
         for axes in grid[across - 1 : len(panels) : across]:  # beside the last panel of each row
             axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
@@ -138,8 +156,10 @@ def _panels(record: CurvesRecord) -> list[Panel]:
     over_budgets = [point for point in record.points or () if point.delta is None]
     over_deltas = [point for point in record.points or () if point.delta is not None]
     parts: dict[Across, list[PointRecord]] = {"budget": over_budgets, "delta": over_deltas}
+    measures: tuple[Measure, ...] = ("error",) if record.table is None else ("error", "accuracy")
     return [
-        Panel(f"n = {size}", across, _lines([point for point in points if point.size == size]))
+        Panel(f"n = {size}", across, measure, _lines([point for point in points if point.size == size]))
+        for measure in measures
         for across, points in parts.items()
         for size in sorted({point.size for point in points if point.size is not None})
     ]
@@ -155,9 +175,10 @@ def _lines(points: Sequence[PointRecord]) -> dict[str, list[PointRecord]]:
     return lines
 
 
-def _cell(point: PointRecord | None) -> str:
-    error = error_of(point)
-    if point is None or error is None:
+def _cell(measure: Measure, point: PointRecord | None) -> str:
+    value = value_of(point, measure)
+    if point is None or value is None:
         return formats.NOTHING
-    verdict = point.difference and point.difference.verdict
-    return shown(error, 2) + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")
+    difference = point.difference if measure == "error" else point.by_table
+    verdict = difference and difference.verdict
+    return shown(value, 2) + {"lower": " ↓", "higher": " ↑"}.get(str(verdict), "")

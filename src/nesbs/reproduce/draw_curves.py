@@ -3,7 +3,7 @@
 from typing import Any
 
 from nesbs.report import canvas, formats
-from nesbs.report.curves import Across, Panel, error_of
+from nesbs.report.curves import Across, Panel, value_of
 from nesbs.reproduce.exhibit import Cell, Exhibit, Heading, PaperTable, titled
 
 SPREAD = "Test error % with the supernet's weights, mean ± standard error over seeds."
@@ -17,7 +17,7 @@ def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
         text = "δ = {}" if panel.across == "delta" else "{} judged"
         names = [f"test error %, {text.format(formats.short(value))}" for value in panel.values()]
         headings = [Heading(name, "", on, "") for name in names]
-        rows = panel.rows(lambda point: Cell(error_of(point)))
+        rows = panel.rows(lambda point: Cell(value_of(point)))
         tables.append(exhibit.table("method", headings, rows, spread=SPREAD, title=f"{title}; {panel.title}"))
     # Nothing may be finished yet.
     return tables or [exhibit.table("method", [Heading("test error", "%", on, "")], [], spread=SPREAD)]
@@ -52,7 +52,7 @@ def _style(number: int, label: str) -> dict[str, Any]:
 def _best_delta(axes: Any, panel: Panel) -> None:
     """Mark δ*, the δ of the lowest mean error."""
     points = [point for line in panel.lines.values() for point in line]
-    errors = [(error.value, point.delta) for point in points if point.delta is not None and (error := error_of(point))]
+    errors = [(error.value, point.delta) for point in points if point.delta is not None and (error := value_of(point))]
     if errors:
         lowest, delta = min(errors)
         axes.plot(delta, lowest, marker="*", ms=14, mfc="none", mec="black", ls="none", label="δ*, the lowest of ours")
@@ -80,5 +80,5 @@ def _panels(exhibit: Exhibit) -> list[Panel]:
     panels = []
     for title, part in parts.items():
         lines = {label: [p for p in part if p.method == method] for label, method in exhibit.experiment.rows.items()}
-        panels.append(Panel(title, across, {label: line for label, line in lines.items() if line}))
+        panels.append(Panel(title, across, "error", {label: line for label, line in lines.items() if line}))
     return [panel for panel in panels if panel.values()]

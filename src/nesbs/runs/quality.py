@@ -4,7 +4,6 @@ Truth is either trained here, a sample of architectures for a given budget, or r
 benchmark's. Estimates are those the search uses.
 """
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,12 +16,13 @@ from torch import Tensor
 
 from nesbs import files, metrics, rng
 from nesbs.ensemble import Ensemble, by_content, ensemble_losses
-from nesbs.errors import NesbsError, did_you_mean
+from nesbs.errors import NesbsError
 from nesbs.evaluation import ensembles_of, mass, rank, spread, verdict
 from nesbs.evaluation.ranking import SHARE
 from nesbs.posterior import ReferenceRanks
 from nesbs.records import QualityRecord
 from nesbs.records.quality import JudgedArchitecture, QualityAnswer, Truth
+from nesbs.runs.accuracy_table import accuracy_table
 from nesbs.runs.by_workers import MemberTraining
 from nesbs.runs.choice_quality import choice_by_table, choice_by_training
 from nesbs.runs.members import trained_members
@@ -155,13 +155,8 @@ def _trained_predictions(run: Run, architectures: Sequence[Architecture], epochs
 
 
 def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> QualityAnswer:
-    texts, accuracies = read_table(files.expanded(str(settings.table)), settings.column)
-    architectures = []
-    for row, text in enumerate(texts, start=2):  # the first line holds the names
-        try:
-            architectures.append(run.space.parse(text))
-        except NesbsError as error:
-            raise NesbsError(f"{settings.table}, line {row}: {error}") from None
+    table = accuracy_table(files.expanded(str(settings.table)), settings.column, run.space)
+    architectures, accuracies = list(table), list(table.values())
     selection, (_, evidence) = run.selection(), _evidence(run, estimator)
     with run.stage("quality table", len(architectures), fresh=True) as stage:
         batches = []
@@ -184,7 +179,7 @@ def _by_table(run: Run, estimator: Estimator, settings: QualitySettings) -> Qual
         points={"1": list(zip(alone["loss"].tolist(), errors.tolist(), strict=True))},
         architectures=_listed(architectures, alone, None, errors),
         mass=mass(log_p, np.array(accuracies)),
-        choice=choice_by_table(selection, dict(zip(architectures, accuracies, strict=True)), share=settings.share),
+        choice=choice_by_table(selection, table, share=settings.share),
         verdict=_verdict(alone, errors, settings, run.data.test.classes),
     )
 
@@ -208,37 +203,6 @@ def _evidence(run: Run, estimator: Estimator) -> tuple[ReferenceRanks | None, Ev
             stage.advance(min(start + AT_ONCE, settings.reference), "architectures estimated")
     reference, of = torch.cat(batches), ranks.of
     return ranks, lambda some, log_probs: -of(likelihood(log_probs), reference, some).double().numpy()
-
-
-def read_table(path: Path, column: str | None) -> tuple[list[str], list[float]]:
-    """Architectures and their accuracies in per cent from a CSV file."""
-    reader = csv.DictReader(files.read_text(path).removeprefix("\ufeff").splitlines())  # a byte-order mark, as Excel's
-    try:
-        names, rows = list(reader.fieldnames or []), list(reader)
-    except csv.Error as error:
-        raise NesbsError(f"{path} is not a table with commas between its fields ({error})") from None
-    if "architecture" not in names:
-        raise NesbsError(f"{path} needs a column architecture, found {', '.join(names) or 'nothing'}")
-    if column is None or column not in names:
-        raise NesbsError(f"--column {column or 'NAME'}: {did_you_mean(column or '', names)}")
-    accuracies = []
-    for line, row in enumerate(rows, start=2):
-        if None in row or None in row.values():
-            raise NesbsError(f"{path}, line {line}: {len(names)} fields are needed, as in the first line")
-        try:
-            accuracies.append(float(row[column]))
-        except ValueError:
-            raise NesbsError(f"{path}, line {line}: column {column} must hold accuracies in per cent") from None
-    if len(rows) < 4 or not all(0 <= accuracy <= 100 for accuracy in accuracies):
-        raise NesbsError(f"{path}: column {column} must hold four accuracies or more, between 0 and 100")
-    if max(accuracies) <= 1:
-        raise NesbsError(f"{path}: column {column} must hold per cent, found shares (at most {max(accuracies)})")
-    if min(accuracies) == max(accuracies):
-        raise NesbsError(f"{path}: column {column} is {accuracies[0]:g} in every row: there is nothing to rank")
-    texts = [row["architecture"] for row in rows]
-    if len(set(texts)) < len(texts):
-        raise NesbsError(f"{path} lists an architecture more than once: {next(t for t in texts if texts.count(t) > 1)}")
-    return texts, accuracies
 
 
 def _performances(
