@@ -35,7 +35,13 @@ MARK = "reproduce.json"  # written first; what makes a folder ours
 WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together", "members.workers"}
 # Settings that older folders do not know: at their defaults they do not count for a folder's name.
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
-ADDED_LATER |= {"data.class_weights", "data.calibration_fraction"}
+ADDED_LATER |= {"data.class_weights", "data.calibration_fraction", "supernet.image_size"}
+ADDED_LATER |= {
+    "posterior.untrained_cells",
+    "posterior.untrained_channels",
+    "supernet.batch_norm",
+    "members.batch_norm",
+}
 ADDED_LATER |= {f"search.{name}" for name in ("judge", "gain", "gain_pool", "noise", "apart")}
 ADDED_LATER |= {f"search.limits.{name}" for name in ("parameters", "multiply_adds", "latency", "device", "per")}
 ADDED_LATER |= {f"search.judge_{name}" for name in ("candidates", "epochs", "pool", "seconds")}
