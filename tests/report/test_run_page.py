@@ -31,7 +31,7 @@ def test_headline_compares_with_best_member_and_uniform(records: RunFiles) -> No
         "The ensemble of 2 has a test error of 8.12 % and an NLL of 0.234; its best single member has 9.00 % and "
         "0.301, the uniform-random ensemble 9.56 % and 0.279." in page
     )
-    assert "better than its best single member (member 2) by 0.88 points of error, 95 % interval +0.12 to +1.64" in page
+    assert "gain over its best single member (member 2) is +0.88 points of error, 95 % interval +0.12 to +1.64" in page
     assert "+0.067 of NLL, −0.004 to +0.137. The interval of the error excludes zero" in page
 
 

@@ -3,6 +3,7 @@
 A network's checkpoint then holds its last epoch, and the run that asks for it has nothing left to train.
 """
 
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,8 +48,9 @@ def train_ahead(networks: Sequence[Ahead], workers: Workers, progress: Progress)
         each.count(epoch.seconds)
         add_seconds(each.run.folder, each.stage, epoch.seconds, each.run.device)
         progress.figure(each.run.folder, f"{each.stage}/loss of {each.network.name}", epoch.loss, epoch.number)
-        where = f"network {index + 1} of {len(networks)} on {node}"
-        progress.advance(total - sum(left.values()), f"{where}, loss {epoch.loss:.3f}")
+        where = "" if node == platform.node() else f" on {node}"
+        note = f"network {index + 1} of {len(networks)}{where}"
+        progress.advance(total - sum(left.values()), f"{note}, loss {epoch.loss:.3f}")
 
     train_by_workers([(each.training, each.network) for each in networks], workers, on_epoch)
     progress.finish(f"{len(networks)} networks")

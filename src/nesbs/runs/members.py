@@ -1,6 +1,7 @@
 """Members in a run folder: loaded where they have been trained, trained where they have not."""
 
 import json
+import platform
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -58,7 +59,7 @@ def trained_members(
             epochs[index] = epoch.number
             work.write()
             work.figure(f"loss of {called[index]}", epoch.loss, epoch.number)
-            where = f" on {node}" if node else ""
+            where = "" if node in ("", platform.node()) else f" on {node}"
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}{where}, loss {epoch.loss:.3f}")
 
         def steps(index: int) -> Training:
