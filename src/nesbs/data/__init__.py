@@ -2,8 +2,9 @@
 
 from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
 from nesbs.data.conversion import AnySplit, converted
+from nesbs.data.dataset import Dataset, SearchTrain, SearchValid, refuse_part, stratified
 from nesbs.data.from_arrays import from_arrays
 from nesbs.data.published import download
 from nesbs.data.settings import DATASETS, DataSettings
 from nesbs.data.sources import describe, load_dataset
-from nesbs.data.split import Dataset, SearchTrain, SearchValid, Split, expect_split, refuse_part, stratified
+from nesbs.data.split import Split, expect_split

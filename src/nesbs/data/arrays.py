@@ -10,9 +10,10 @@ from typing import IO
 import numpy as np
 import torch
 
+from nesbs.data.dataset import stratified
 from nesbs.data.sample_weights import check_weights
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Split, check_lengths, make_split, stratified
+from nesbs.data.split import Split, check_lengths, make_split
 from nesbs.errors import NesbsError, printable
 
 TEST_FRACTION = 0.2  # of each class, where a source has no test part of its own

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nesbs.data.arrays import TEST_FRACTION, splits
 from nesbs.data.conversion import converted
+from nesbs.data.dataset import Dataset
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import Dataset
 from nesbs.errors import NesbsError, expect, expect_all, shown
 from nesbs.settings import checked_keywords
 

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from nesbs.data.arrays import TEST_FRACTION
+from nesbs.data.dataset import stratified
 from nesbs.data.images import Broken, View, read_header
 from nesbs.data.labels_csv import read_labels
 from nesbs.data.settings import DataSettings
-from nesbs.data.split import MeanStd, Split, channel_statistics, check_names, make_split, stratified
+from nesbs.data.split import MeanStd, Split, channel_statistics, check_names, make_split
 from nesbs.data.streaming import FileImages, default_workers
 from nesbs.errors import NesbsError, shown
 from nesbs.rng import generator

@@ -11,11 +11,12 @@ from typing import Literal
 from nesbs import files, rng
 from nesbs.data.arrays import load_npz
 from nesbs.data.conversion import converted
+from nesbs.data.dataset import Dataset, stratified
 from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
 from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
-from nesbs.data.split import Dataset, Split, stratified
+from nesbs.data.split import Split
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
