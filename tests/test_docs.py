@@ -411,6 +411,9 @@ def test_what_ranks_darts_is_in_the_record():
         assert f"{before} {text}" in said, name
     header = resources.files("nesbs").joinpath("recipes", "cifar10-darts.yaml").read_text()
     stated = " ".join(header.replace("#", " ").split())
+    took = tables.read("cifar10-darts-untrained", "record.json")["stages"]
+    supernet, posterior = (f"{took[name]['seconds']:.0f} s" for name in ("supernet", "posterior"))
+    assert f"supernet {supernet} and posterior {posterior} (results/cifar10-darts-untrained)" in stated
     both, loss = (found[f"recipe: loss, share{more} (0)"]["spearman"] for more in (" + 3 × untrained", ""))
     assert f"accuracy {both['value']:.2f}, 95 % interval {both['low']:.2f} to {both['high']:.2f};" in stated
     assert f"loss alone {loss['value']:.2f}, {loss['low']:.2f} to {loss['high']:.2f};" in stated
