@@ -12,6 +12,8 @@ from nesbs.kernels.support import precision
 
 EPS = 1e-5  # BatchNorm's
 PIXELS, VALUES = 128, 4096  # a program works on at once, at most
+INNER = 64  # channels times taps of a convolution that are multiplied at once
+SPLITS, WEIGH_SPLITS = 256, 32  # programs among which the pixels of an edge are split, at most
 
 
 _NORMALISE: dict[tuple[int, torch.device], Tensor] = {}
@@ -48,8 +50,9 @@ class Shape:
         self.row, self.first3 = row, first3
         self.block = max(16, min(PIXELS, VALUES // channels))
         self.blocks = -(-self.pixels // self.block)
-        self.splits = splits_of(self.blocks, 256)
+        self.splits = splits_of(self.blocks, SPLITS)
         self.chunk = chunk_of(channels)
+        self.taps = max(1, INNER // channels)
 
 
 class FusedEdgeCell(torch.autograd.Function):
@@ -71,12 +74,13 @@ class FusedEdgeCell(torch.autograd.Function):
         x_path = 0 if len(x) == 1 else x[0].numel()
         size, most = {"C": shape.channels, "BLOCK": shape.block}, shape.splits
         image = {"HEIGHT": shape.height, "WIDTH": shape.width, **size}
+        products = {"ROW": row, "FIRST3": first3, "TAPS": shape.taps, "PRECISION": precision(), **image}
         for source in range(nodes - 1):
             leaving = nodes - 1 - source
             state, path = (x, x_path) if source == 0 else (states[source - 1], x[0].numel())
             programs.convolve[most, leaving, shape.paths](
                 state, path, weights, codes, raw, sums, most, shape.pixels, source,
-                EDGES=shape.edges, ROW=row, FIRST3=first3, PRECISION=precision(), **image,
+                EDGES=shape.edges, **products,
             )  # fmt: skip
             programs.finish[leaving, shape.paths](
                 sums, statistics, codes, most, shape.pixels, source, 0, EPS,
@@ -86,14 +90,14 @@ class FusedEdgeCell(torch.autograd.Function):
                 x, x_path, states, raw, statistics, codes, shape.pixels, source + 1, EDGES=shape.edges, **image
             )
         ctx.save_for_backward(x, weights, codes, states, raw, statistics)
-        ctx.shape, ctx.x_path, ctx.image = shape, x_path, image
+        ctx.shape, ctx.x_path, ctx.products = shape, x_path, products
         return states[-1]
 
     @staticmethod
     def backward(ctx: Any, last: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients by the first state and the weights."""
         x, weights, codes, states, raw, statistics = ctx.saved_tensors
-        shape, x_path, image = ctx.shape, ctx.x_path, ctx.image
+        shape, x_path, products = ctx.shape, ctx.x_path, ctx.products
         gradients = torch.empty_like(states)
         gradients[-1] = last
         first = torch.empty_like(states[0])
@@ -115,15 +119,13 @@ class FusedEdgeCell(torch.autograd.Function):
             )
             programs.pull[shape.blocks, shape.paths](
                 x, x_path, states, gradients, weights, raw, codes, first if source == 0 else gradients[source - 1],
-                shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3,
-                PRECISION=precision(), **image,
+                shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, **products,
             )  # fmt: skip
-        splits = splits_of(shape.blocks // 8, 32)
+        splits = splits_of(shape.blocks // 8, WEIGH_SPLITS)
         parts = torch.zeros(splits, len(weights), device=x.device)
-        programs.weigh[splits, 9, shape.edges * shape.paths](
+        programs.weigh[splits, -(-9 // shape.taps), shape.edges * shape.paths](
             x, x_path, states, raw, codes, parts, splits, len(weights), shape.pixels,
-            NODES=shape.nodes, EDGES=shape.edges, ROW=shape.row, FIRST3=shape.first3,
-            PRECISION=precision(), **image,
+            NODES=shape.nodes, EDGES=shape.edges, **products,
         )  # fmt: skip
         back = first.sum(0, keepdim=True) if len(x) == 1 and shape.paths > 1 else first
         return back, parts.sum(0), None, None, None, None

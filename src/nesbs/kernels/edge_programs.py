@@ -20,7 +20,8 @@ NOTHING, SKIP, CONV1, CONV3, POOL = range(5)  # codes
 @triton.jit(do_not_specialize=["source"])
 def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES: tl.constexpr,
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
-             ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+             ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
+             PRECISION: tl.constexpr):  # fmt: skip
     """Raw convolutions of the ReLU on every edge that leaves a source, and their sums and sums of squares."""
     split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
     target = source + 1 + tl.program_id(1)
@@ -32,20 +33,23 @@ def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES
         weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
         place = edge * paths + path
         channel = tl.arange(0, C)
+        inner = tl.arange(0, TAPS * C)  # of TAPS taps at once
         total = tl.zeros([C], tl.float32)
         square = tl.zeros([C], tl.float32)
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
-            row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
+            row, column = ((pixel // WIDTH) % HEIGHT)[:, None], (pixel % WIDTH)[:, None]
             out = tl.zeros([BLOCK, C], tl.float32)
-            for tap in range(taps):
+            for first in range(0, taps, TAPS):
+                tap = (first + inner // C)[None, :]
                 down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
-                there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
+                there = (pixel < pixels)[:, None] & (tap < taps) & (row + down >= 0) & (row + down < HEIGHT)
                 there = there & (column + right >= 0) & (column + right < WIDTH)
-                at = (pixel + down * WIDTH + right)[:, None] * C + channel[None, :]
-                value = tl.load(x + path * x_path + at, mask=there[:, None], other=0.0)
+                at = (pixel[:, None] + down * WIDTH + right) * C + (inner % C)[None, :]
+                value = tl.load(x + path * x_path + at, mask=there, other=0.0)
                 value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
-                w = tl.load(weight + channel[None, :] * (taps * C) + tap * C + channel[:, None])
+                at = first * C + inner[:, None]
+                w = tl.load(weight + channel[None, :] * (taps * C) + at, mask=at < taps * C, other=0.0)
                 out = tl.dot(value, w.to(value.dtype), out, input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(raw + at, out.to(raw.dtype.element_ty), mask=(pixel < pixels)[:, None])
@@ -205,7 +209,8 @@ def undo(gradient, raw, out, statistics, means, codes, pixels, target, EDGES: tl
 @triton.jit(do_not_specialize=["source"])
 def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source, NODES: tl.constexpr,
          EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
-         ROW: tl.constexpr, FIRST3: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+         ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
+         PRECISION: tl.constexpr):  # fmt: skip
     """The gradient by a source's state: what comes back along all the edges that leave it.
 
     `gradients` holds those by the nodes after the first; `raw` by now those by the convolutions' outputs.
@@ -219,6 +224,7 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
     size = pixels * C
     total = tl.zeros([BLOCK, C], tl.float32)
     through = tl.zeros([BLOCK, C], tl.float32)  # the ReLU
+    inner = tl.arange(0, TAPS * C)  # of TAPS taps at once
     for target in range(source + 1, NODES):
         edge = target * (target - 1) // 2 + source
         code = tl.load(codes + path * EDGES + edge)
@@ -229,13 +235,15 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
             taps = tl.where(code == 3, 9, 1)
             middle = tl.where(code == 3, 0, 4)
             weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
-            for tap in range(taps):
-                down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
-                there = (pixel < pixels) & (row - down >= 0) & (row - down < HEIGHT)
-                there = there & (column - right >= 0) & (column - right < WIDTH)
-                at = (edge * paths + path).to(tl.int64) * size + (pixel - down * WIDTH - right)[:, None] * C
-                value = tl.load(raw + at + channel[None, :], mask=there[:, None], other=0.0)
-                w = tl.load(weight + channel[:, None] * (taps * C) + tap * C + channel[None, :])
+            for first in range(0, taps, TAPS):
+                tap = first + inner // C
+                down, right = ((tap + middle) // 3 - 1)[None, :], ((tap + middle) % 3 - 1)[None, :]
+                up, left = row[:, None] - down, column[:, None] - right
+                there = inside & (tap < taps)[None, :] & (up >= 0) & (up < HEIGHT) & (left >= 0) & (left < WIDTH)
+                at = (pixel[:, None] - down * WIDTH - right) * C + (inner % C)[None, :]
+                value = tl.load(raw + (edge * paths + path).to(tl.int64) * size + at, mask=there, other=0.0)
+                at = ((inner % C) * (taps * C) + tap * C)[:, None] + channel[None, :]
+                w = tl.load(weight + at, mask=(tap < taps)[:, None], other=0.0)
                 through = tl.dot(value, w.to(value.dtype), through, input_precision=PRECISION)
         if code == 4:
             for tap in range(9):
@@ -257,37 +265,40 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
 
 @triton.jit
 def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: tl.constexpr, EDGES: tl.constexpr,
-          HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr,
-          FIRST3: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+          HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr, FIRST3: tl.constexpr,
+          TAPS: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The gradients by the weights of every edge, one part for each split: (splits, weights)."""
-    split, tap = tl.program_id(0), tl.program_id(1)
+    split, first = tl.program_id(0), tl.program_id(1) * TAPS
     edge, path, paths = tl.program_id(2) % EDGES, tl.program_id(2) // EDGES, tl.num_programs(2) // EDGES
     code = tl.load(codes + path * EDGES + edge)
-    if (code == 3) | ((code == 2) & (tap == 4)):
+    if (code == 3) | ((code == 2) & (first == 0)):
         source = edge
         for target in tl.static_range(2, NODES):
             source = tl.where(edge >= target * (target - 1) // 2, edge - target * (target - 1) // 2, source)
+        taps = tl.where(code == 3, 9, 1)
+        middle = tl.where(code == 3, 0, 4)
         channel = tl.arange(0, C)
+        inner = tl.arange(0, TAPS * C)  # of TAPS taps at once
         size = pixels * C
-        down, right = tap // 3 - 1, tap % 3 - 1
-        total = tl.zeros([C, C], tl.float32)  # (in, out)
+        tap = (first + inner // C)[:, None]
+        down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
+        total = tl.zeros([TAPS * C, C], tl.float32)  # (in, out)
         before = ((tl.maximum(source, 1) - 1) * paths + path).to(tl.int64) * size
         place = (edge * paths + path).to(tl.int64) * size
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
-            row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
-            there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
+            row, column = ((pixel // WIDTH) % HEIGHT)[None, :], (pixel % WIDTH)[None, :]
+            there = (pixel < pixels)[None, :] & (tap < taps) & (row + down >= 0) & (row + down < HEIGHT)
             there = there & (column + right >= 0) & (column + right < WIDTH)
-            at = (pixel + down * WIDTH + right)[None, :] * C + channel[:, None]
+            at = (pixel[None, :] + down * WIDTH + right) * C + (inner % C)[:, None]
             if source == 0:
-                value = tl.load(x + path * x_path + at, mask=there[None, :], other=0.0)
+                value = tl.load(x + path * x_path + at, mask=there, other=0.0)
             else:
-                value = tl.load(states + before + at, mask=there[None, :], other=0.0)
+                value = tl.load(states + before + at, mask=there, other=0.0)
             value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
-            slope = tl.load(raw + place + pixel[:, None] * C + channel[None, :], mask=there[:, None], other=0.0)
+            at = place + pixel[:, None] * C + channel[None, :]
+            slope = tl.load(raw + at, mask=(pixel < pixels)[:, None], other=0.0)
             total = tl.dot(value, slope, total, input_precision=PRECISION)
-        taps = tl.where(code == 3, 9, 1)
-        slot = tl.where(code == 3, tap, 0)
-        start = edge * ROW + tl.where(code == 3, FIRST3, 0) + slot * C
-        at = split * length + start + channel[None, :] * (taps * C) + channel[:, None]
-        tl.store(parts + at, total)
+        start = edge * ROW + tl.where(code == 3, FIRST3, 0)
+        at = channel[None, :] * (taps * C) + first * C + inner[:, None]
+        tl.store(parts + split * length + start + at, total, mask=tap < taps)
