@@ -25,7 +25,7 @@ from benchmarks.steps import CONVOLUTIONS, random_images
 from benchmarks.timing import machine, step_seconds
 from nesbs import files
 from nesbs.data import Split
-from nesbs.ensemble import MemberSettings, build_member, member_training
+from nesbs.ensemble import MemberSettings, build_member, joint_step, member_training
 from nesbs.kernels import edge_cell, edge_programs
 from nesbs.spaces import Architecture, Space, darts, nasbench201, zoo
 from nesbs.supernet import SupernetSettings, build_supernet
@@ -121,6 +121,21 @@ def several(trainings: list[Training]) -> Training:
         yield
 
 
+def joint_steps(group: Sequence[Architecture], split: Split) -> Training:
+    """Members by our kernels, all in one step."""
+    chosen = MemberSettings.of({"epochs": 1000, "batch_size": BATCH, "kernels": "auto"})
+    members = [build_member(nasbench201(), one, split, chosen, seed=0, name=i) for i, one in enumerate(group)]
+    joint = joint_step(members, split, chosen)
+    if joint is None:
+        raise SystemExit("kernels do not fit")
+    trainings = [member_training(one, split, chosen, seed=0, name=i, criterion=joint) for i, one in enumerate(members)]
+    while True:
+        for steps in trainings:
+            next(steps)
+        joint.run()
+        yield
+
+
 class Tuned:
     """A kernel that is launched with other options."""
 
@@ -189,14 +204,15 @@ def compile_one(number: int) -> None:
     if number < len(CELL_SIZES):
         cell_kernels(*CELL_SIZES[number], only_compile=True)
     else:
-        next(path_steps([nasbench201().parse(CONVOLUTIONS)], random_images(BATCH, "cuda")))
+        make = (path_steps, joint_steps)[number - len(CELL_SIZES)]
+        next(make([nasbench201().parse(CONVOLUTIONS)], random_images(BATCH, "cuda")))
 
 
 def compile_all() -> dict[str, Any]:
     """Compile in several processes, which share Triton's cache on disk."""
     started = time.perf_counter()
     with ProcessPoolExecutor(COMPILERS, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(compile_one, reversed(range(len(CELL_SIZES) + 1))))
+        list(pool.map(compile_one, reversed(range(len(CELL_SIZES) + 2))))
     return {"name": "compiling", "seconds": round(time.perf_counter() - started, 1)}
 
 
@@ -212,6 +228,8 @@ def measure() -> Iterator[tuple[float, Callable[[], dict[str, Any]]]]:
         yield 3, partial(timed, f"supernet's kernels, {name}", path_steps([one], split), **least)
     three = {"least_us": least_bytes(space, group)}
     yield 3, lambda: timed("supernet's kernels, three at once", path_steps(group, split), **three)
+    for count in (1, 3):
+        yield 3, partial(timed, f"{count} members in one step", joint_steps(group[:count], split))
     size: dict[str, Any] = {"batch_size": BATCH, "compile": False}
     yield 5, lambda: timed("today, not compiled, five 3x3", member_steps(space, deep, split, **size))
     for sizes in CELL_SIZES:

@@ -2,10 +2,10 @@
 
 from nesbs.ensemble.choosing import search
 from nesbs.ensemble.decide import choose, decide, forward_select
+from nesbs.ensemble.joint_step import Criterion, JointStep, joint_step
 from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
 from nesbs.ensemble.limits import Limits, member_costs
 from nesbs.ensemble.members import (
-    Criterion,
     Ensemble,
     build_member,
     by_content,

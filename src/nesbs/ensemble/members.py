@@ -3,16 +3,15 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import metrics, rng
 from nesbs.data import Split, expect_split
+from nesbs.ensemble.joint_step import Criterion, JointStep, joint_step, label_loss
 from nesbs.ensemble.settings import EnsembleSettings, MemberSettings
 from nesbs.errors import NesbsError, expect, expect_all, expect_whole
 from nesbs.metrics import Combine
@@ -24,7 +23,6 @@ from nesbs.training.ranks import ranks_at_work
 DEFAULT = MemberSettings()
 COMBINE = EnsembleSettings().combine
 BATCH_SIZE = 500  # images that are predicted at once
-Criterion = Callable[[Batch], Callable[[Tensor], Tensor]]  # of a batch, the loss of logits (batch, classes): a scalar
 
 
 class Ensemble(nn.Module):
@@ -116,22 +114,20 @@ def member_training(
     *,
     seed: int,
     name: str | int,
-    criterion: Criterion | None = None,
+    criterion: Criterion | JointStep | None = None,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Training:
     """Prepare the training of one member, to be run beside others (`side_by_side`).
 
     `name` tells members of one run apart: the same architecture under two names gets different weights, order of
-    images and augmentation. `criterion` takes the place of the cross-entropy to the labels.
+    images and augmentation. `criterion` takes the place of the cross-entropy to the labels; it may be a joint step,
+    which on a GPU trains several members at once.
     """
-
-    def to_labels(batch: Batch) -> Callable[[Tensor], Tensor]:
-        return partial(F.cross_entropy, target=batch.labels, label_smoothing=settings.label_smoothing)
 
     def loss(batch: Batch) -> Tensor:
         logits, auxiliary = member.outputs(batch.images, drop=batch.noise)
-        loss_of = (criterion or to_labels)(batch)
+        loss_of = (criterion or label_loss(settings))(batch)
         value = loss_of(logits)
         return value if auxiliary is None else value + settings.auxiliary * loss_of(auxiliary)
 
@@ -146,7 +142,8 @@ def member_training(
     for cell in member.modules():
         if isinstance(cell, ChoiceCell):
             cell.compiled = settings.compiles(split) and not ranks_at_work().several
-    objective = Objective(loss, drop if settings.drop_path > 0 else None, record if settings.capture else None)
+    recorded = criterion.record(member) if isinstance(criterion, JointStep) else record
+    objective = Objective(loss, drop if settings.drop_path > 0 else None, recorded if settings.capture else None)
     return training(
         member,
         split,
@@ -220,6 +217,7 @@ def train_ensemble(
     together: int = DEFAULT.together,
     capture: bool = DEFAULT.capture,
     compile: bool | Literal["auto"] = DEFAULT.compile,
+    kernels: Literal["auto", "plain"] = DEFAULT.kernels,
 ) -> Ensemble:
     """Train every member from scratch on the images of `split`, each on its own.
 
@@ -240,10 +238,11 @@ def train_ensemble(
     expect_all(architectures, Architecture, "architectures must be a list of Architecture (space.parse reads one)")
     members = [build_member(space, one, split, settings, seed=seed, name=i) for i, one in enumerate(architectures)]
 
-    def steps(index: int) -> Training:
+    def steps(index: int, joint: JointStep | None) -> Training:
         told = None if on_epoch is None else (lambda epoch: on_epoch(index, epoch))
-        return member_training(members[index], split, settings, seed=seed, name=index, on_epoch=told)
+        return member_training(members[index], split, settings, seed=seed, name=index, criterion=joint, on_epoch=told)
 
     for group in groups(range(len(members)), settings.together):
-        side_by_side([steps(index) for index in group])
+        joint = joint_step([members[index] for index in group], split, settings)
+        side_by_side([steps(index, joint) for index in group], None if joint is None else joint.run)
     return Ensemble(members, combine)

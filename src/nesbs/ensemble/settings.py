@@ -189,6 +189,12 @@ class MemberSettings(TrainingSettings):
         "torchrun",
     )
 
+    kernels: Literal["auto", "plain"] = Field(
+        "plain",
+        description="on a GPU, auto trains the members that are side by side in one step of our own kernels where "
+        "these fit (NAS-Bench-201 without DropPath, widths of a power of two)",
+    )
+
     @model_validator(mode="after")
     def _one_width(self) -> MemberSettings:
         if self.channels is not None and self.multiply_adds is not None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from nesbs.kernels import edge_programs as programs
 from nesbs.kernels.support import precision
 
-EPS = 1e-5  # BatchNorm's
+EPS, MOMENTUM = 1e-5, 0.1  # BatchNorm's
 PIXELS, VALUES = 128, 4096  # a program works on at once, at most
 INNER = 64  # channels times taps of a convolution that are multiplied at once
 SPLITS, WEIGH_SPLITS = 256, 32  # programs among which the pixels of an edge are split, at most
@@ -43,61 +43,70 @@ def normalise_codes(batches: int, device: torch.device) -> Tensor:
 class Shape:
     """The sizes of a cell's work, as its kernels want them."""
 
-    def __init__(self, state: Tensor, paths: int, nodes: int, row: int, first3: int) -> None:
+    def __init__(self, state: Tensor, paths: int, nodes: int) -> None:
         _, batch, height, width, channels = state.shape
         self.paths, self.nodes, self.edges = paths, nodes, nodes * (nodes - 1) // 2
         self.pixels, self.height, self.width, self.channels = batch * height * width, height, width, channels
-        self.row, self.first3 = row, first3
         self.block = max(16, min(PIXELS, VALUES // channels))
         self.blocks = -(-self.pixels // self.block)
         self.splits = splits_of(self.blocks, SPLITS)
-        self.chunk = chunk_of(channels)
         self.taps = max(1, INNER // channels)
 
 
 class FusedEdgeCell(torch.autograd.Function):
     """A cell's last state for many paths: states (paths or 1, batch, height, width, channels), one row of weights.
 
-    `codes` (paths, edges) int32. No two paths may use the same operation of the same edge where gradients are
-    wanted: each operation's gradient has one place.
+    `codes` (paths, edges) int32. Weights (numbers,) are shared by all paths, of which then no two may use the same
+    operation of the same edge where gradients are wanted: each operation's gradient has one place; or each path has its
+    own, (paths, numbers). BatchNorm's offset and scale `affine` and its running averages of mean and variance
+    `running`, which are changed, are (edges, paths, two, channels).
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weights: Tensor, codes: Tensor, nodes: int, row: int, first3: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weights: Tensor,
+        codes: Tensor,
+        nodes: int,
+        row: int,
+        first3: int,
+        affine: Tensor | None = None,
+        running: Tensor | None = None,
+    ) -> Tensor:
         """Run the cell."""
-        shape = Shape(x, len(codes), nodes, row, first3)
+        shape = Shape(x, len(codes), nodes)
         x = x.contiguous()
         states = x.new_empty(nodes - 1, shape.paths, *x.shape[1:])
         raw = x.new_empty(shape.edges, shape.paths, *x.shape[1:])
         statistics = torch.empty(shape.edges, shape.paths, 2, shape.channels, device=x.device)
         sums = torch.empty(shape.edges, shape.paths, shape.splits, 2, shape.channels, device=x.device)
         x_path = 0 if len(x) == 1 else x[0].numel()
-        size, most = {"C": shape.channels, "BLOCK": shape.block}, shape.splits
-        image = {"HEIGHT": shape.height, "WIDTH": shape.width, **size}
+        w_path = 0 if weights.ndim == 1 else weights.shape[1]
+        most = shape.splits
+        image = {"HEIGHT": shape.height, "WIDTH": shape.width, "C": shape.channels, "BLOCK": shape.block}
         products = {"ROW": row, "FIRST3": first3, "TAPS": shape.taps, "PRECISION": precision(), **image}
         for source in range(nodes - 1):
             leaving = nodes - 1 - source
             state, path = (x, x_path) if source == 0 else (states[source - 1], x[0].numel())
             programs.convolve[most, leaving, shape.paths](
-                state, path, weights, codes, raw, sums, most, shape.pixels, source,
+                state, path, weights, w_path, codes, raw, sums, most, shape.pixels, source,
                 EDGES=shape.edges, **products,
             )  # fmt: skip
-            programs.finish[leaving, shape.paths](
-                sums, statistics, codes, most, shape.pixels, source, 0, EPS,
-                EDGES=shape.edges, C=shape.channels, FORWARD=True, CHUNK=shape.chunk,
-            )  # fmt: skip
+            finish_forward(sums, statistics, running, codes, shape.pixels, source, leaving)
             programs.assemble[shape.blocks, shape.paths](
-                x, x_path, states, raw, statistics, codes, shape.pixels, source + 1, EDGES=shape.edges, **image
-            )
-        ctx.save_for_backward(x, weights, codes, states, raw, statistics)
-        ctx.shape, ctx.x_path, ctx.products = shape, x_path, products
+                x, x_path, states, raw, statistics, affine, codes, shape.pixels, source + 1,
+                EDGES=shape.edges, AFFINE=affine is not None, **image,
+            )  # fmt: skip
+        ctx.save_for_backward(x, weights, codes, states, raw, statistics, affine)
+        ctx.shape, ctx.x_path, ctx.w_path, ctx.products = shape, x_path, w_path, products
         return states[-1]
 
     @staticmethod
     def backward(ctx: Any, last: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients by the first state and the weights."""
-        x, weights, codes, states, raw, statistics = ctx.saved_tensors
-        shape, x_path, products = ctx.shape, ctx.x_path, ctx.products
+        """The gradients by the first state, the weights, offset and scale."""
+        x, weights, codes, states, raw, statistics, affine = ctx.saved_tensors
+        shape, x_path, w_path, products = ctx.shape, ctx.x_path, ctx.w_path, ctx.products
         gradients = torch.empty_like(states)
         gradients[-1] = last
         first = torch.empty_like(states[0])
@@ -110,69 +119,92 @@ class FusedEdgeCell(torch.autograd.Function):
             programs.reduce[most, target, shape.paths](
                 gradient, raw, statistics, codes, sums, most, shape.pixels, target, **flat
             )
-            programs.finish[target, shape.paths](
-                sums, means, codes, most, shape.pixels, -1, target, EPS,
-                EDGES=shape.edges, C=shape.channels, FORWARD=False, CHUNK=shape.chunk,
-            )  # fmt: skip
+            finish_backward(sums, means, codes, shape.pixels, target)
             programs.undo[shape.blocks, target, shape.paths](
-                gradient, raw, raw, statistics, means, codes, shape.pixels, target, **flat
-            )
+                gradient, raw, raw, statistics, means, affine, codes, shape.pixels, target,
+                AFFINE=affine is not None, **flat,
+            )  # fmt: skip
             programs.pull[shape.blocks, shape.paths](
-                x, x_path, states, gradients, weights, raw, codes, first if source == 0 else gradients[source - 1],
+                x, x_path, states, gradients, weights, w_path, raw, codes,
+                first if source == 0 else gradients[source - 1],
                 shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, **products,
             )  # fmt: skip
         splits = splits_of(shape.blocks // 8, WEIGH_SPLITS)
-        parts = torch.zeros(splits, len(weights), device=x.device)
+        parts = torch.zeros(splits, *weights.shape, device=x.device)
         programs.weigh[splits, -(-9 // shape.taps), shape.edges * shape.paths](
-            x, x_path, states, raw, codes, parts, splits, len(weights), shape.pixels,
+            x, x_path, states, raw, codes, parts, w_path, splits, weights.numel(), shape.pixels,
             NODES=shape.nodes, EDGES=shape.edges, **products,
         )  # fmt: skip
         back = first.sum(0, keepdim=True) if len(x) == 1 and shape.paths > 1 else first
-        return back, parts.sum(0), None, None, None, None
+        by_affine = None if affine is None else means * shape.pixels
+        return back, parts.sum(0), None, None, None, None, by_affine, None
+
+
+def finish_forward(
+    sums: Tensor, statistics: Tensor, running: Tensor | None, codes: Tensor, pixels: int, source: int, leaving: int
+) -> None:
+    """Mean and 1/deviation of the edges that leave a source, from sums (edges, paths, splits, two, channels)."""
+    edges, paths, splits, _, channels = sums.shape
+    programs.finish[leaving, paths](
+        sums, statistics, running, codes, splits, pixels, source, 0, EPS, MOMENTUM,
+        EDGES=edges, C=channels, FORWARD=True, RUNNING=running is not None, CHUNK=chunk_of(channels),
+    )  # fmt: skip
+
+
+def finish_backward(sums: Tensor, means: Tensor, codes: Tensor, pixels: int, target: int) -> None:
+    """The two means of BatchNorm's backward pass, of the edges into a target."""
+    edges, paths, splits, _, channels = sums.shape
+    programs.finish[target, paths](
+        sums, means, None, codes, splits, pixels, -1, target, EPS, MOMENTUM,
+        EDGES=edges, C=channels, FORWARD=False, RUNNING=False, CHUNK=chunk_of(channels),
+    )  # fmt: skip
 
 
 class FusedBatchNorm(torch.autograd.Function):
-    """BatchNorm without scale and offset of (batches × batch, channels, height, width), each batch by itself."""
+    """BatchNorm of (batches × batch, channels, height, width), each batch by itself.
+
+    Offset and scale `affine` and running averages `running`, which are changed, are (batches, two, channels).
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, batches: int) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, batches: int, affine: Tensor | None = None, running: Tensor | None = None
+    ) -> Tensor:
         """Normalise; the result has its channels last in memory."""
         rows = x.permute(0, 2, 3, 1).contiguous()
         channels = rows.shape[-1]
         pixels = rows.numel() // channels // batches
         block = max(1, min(PIXELS, VALUES // channels))
         blocks = -(-pixels // block)
-        splits = splits_of(blocks, 256)
+        splits = splits_of(blocks, SPLITS)
         codes = normalise_codes(batches, x.device)
         statistics = torch.empty(batches, 2, channels, device=x.device)
-        sums = torch.empty(batches, splits, 2, channels, device=x.device)
+        sums = torch.empty(1, batches, splits, 2, channels, device=x.device)
         out = torch.empty_like(rows)
         size = {"C": channels, "BLOCK": block}
         programs.moments[splits, batches](rows, sums, splits, pixels, **size)
-        programs.finish[1, batches](
-            sums, statistics, codes, splits, pixels, 0, 1, EPS,
-            EDGES=1, C=channels, FORWARD=True, CHUNK=chunk_of(channels),
-        )  # fmt: skip
+        finish_forward(sums, statistics, running, codes, pixels, 0, 1)
         programs.assemble[blocks, batches](
-            rows, 0, out, rows, statistics, codes, pixels, 1, EDGES=1, HEIGHT=1, WIDTH=1, **size
-        )
-        ctx.save_for_backward(rows, statistics, codes)
+            rows, 0, out, rows, statistics, affine, codes, pixels, 1,
+            EDGES=1, HEIGHT=1, WIDTH=1, AFFINE=affine is not None, **size,
+        )  # fmt: skip
+        ctx.save_for_backward(rows, statistics, codes, affine)
         ctx.sizes = batches, pixels, block, blocks, splits
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """The gradient by x."""
-        rows, statistics, codes = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients by x, offset and scale."""
+        rows, statistics, codes, affine = ctx.saved_tensors
         batches, pixels, block, blocks, splits = ctx.sizes
         slope = gradient.permute(0, 2, 3, 1).contiguous()
         channels = rows.shape[-1]
-        sums = torch.empty(batches, splits, 2, channels, device=rows.device)
+        sums = torch.empty(1, batches, splits, 2, channels, device=rows.device)
         means, out = torch.empty_like(statistics), torch.empty_like(rows)
         size = {"EDGES": 1, "C": channels, "BLOCK": block}
         programs.reduce[splits, 1, batches](slope, rows, statistics, codes, sums, splits, pixels, 1, **size)
-        programs.finish[1, batches](
-            sums, means, codes, splits, pixels, -1, 1, EPS, EDGES=1, C=channels, FORWARD=False, CHUNK=chunk_of(channels)
+        finish_backward(sums, means, codes, pixels, 1)
+        programs.undo[blocks, 1, batches](
+            slope, rows, out, statistics, means, affine, codes, pixels, 1, AFFINE=affine is not None, **size
         )
-        programs.undo[blocks, 1, batches](slope, rows, out, statistics, means, codes, pixels, 1, **size)
-        return out.permute(0, 3, 1, 2), None
+        return out.permute(0, 3, 1, 2), None, None if affine is None else means * pixels, None

@@ -3,7 +3,9 @@
 A cell of n nodes has an edge between every two; `codes` (paths, edges) says what each path does on each edge:
 nothing, hand on, a 1×1 or 3×3 convolution of the ReLU with BatchNorm, a mean over 3×3. States are (paths, pixels,
 channels), where pixels run over images, rows and columns. Edge (target, source) has the number
-target (target − 1) / 2 + source. Weights of an edge lie in a row: 1×1 as (out, in), then 3×3 as (out, tap, in).
+target (target − 1) / 2 + source. Weights of an edge lie in a row: 1×1 as (out, in), then 3×3 as (out, tap, in). All
+paths share the rows, or each has its own. BatchNorm may have an offset and a scale, `affine`, and running averages of
+mean and variance, `running`, both (edges, paths, two, channels).
 
     forward    for each source: convolve all its edges, sums of squares on the way → finish
                for each target: assemble what arrives
@@ -18,7 +20,7 @@ NOTHING, SKIP, CONV1, CONV3, POOL = range(5)  # codes
 
 
 @triton.jit(do_not_specialize=["source"])
-def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES: tl.constexpr,
+def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, source, EDGES: tl.constexpr,
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
              ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
              PRECISION: tl.constexpr):  # fmt: skip
@@ -30,7 +32,7 @@ def convolve(x, x_path, weights, codes, raw, sums, splits, pixels, source, EDGES
     if (code == 2) | (code == 3):
         taps = tl.where(code == 3, 9, 1)
         middle = tl.where(code == 3, 0, 4)  # the tap to begin with
-        weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
+        weight = weights + path * w_path + edge * ROW + tl.where(code == 3, FIRST3, 0)
         place = edge * paths + path
         channel = tl.arange(0, C)
         inner = tl.arange(0, TAPS * C)  # of TAPS taps at once
@@ -79,9 +81,9 @@ def moments(x, sums, splits, pixels, C: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["source", "target"])
-def finish(sums, statistics, codes, splits, pixels, source, target, eps, EDGES: tl.constexpr,
-           C: tl.constexpr, FORWARD: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
-    """Add up what the splits found: mean and 1/deviation, or backward the two means.
+def finish(sums, statistics, running, codes, splits, pixels, source, target, eps, momentum, EDGES: tl.constexpr,
+           C: tl.constexpr, FORWARD: tl.constexpr, RUNNING: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
+    """Add up what the splits found: mean and 1/deviation, and move running averages; or backward the two means.
 
     Edges are those that leave `source`, or where it is negative those that enter `target`.
     """
@@ -104,14 +106,21 @@ def finish(sums, statistics, codes, splits, pixels, source, target, eps, EDGES: 
             two += tl.sum(tl.load(sums + at + C, mask=(split < splits)[:, None], other=0.0), 0)
         one, two = one / pixels, two / pixels
         if FORWARD:
-            two = tl.rsqrt(tl.maximum(two - one * one, 0.0) + eps)
+            variance = tl.maximum(two - one * one, 0.0)
+            two = tl.rsqrt(variance + eps)
+            if RUNNING:
+                at = running + place * 2 * C + channel
+                mean, unbiased = tl.load(at), tl.load(at + C)
+                tl.store(at, mean + momentum * (one - mean))
+                variance = variance * (pixels / (pixels - 1))
+                tl.store(at + C, unbiased + momentum * (variance - unbiased))
         tl.store(statistics + place * 2 * C + channel, one)
         tl.store(statistics + place * 2 * C + C + channel, two)
 
 
 @triton.jit(do_not_specialize=["target"])
-def assemble(x, x_path, states, raw, statistics, codes, pixels, target, EDGES: tl.constexpr,
-             HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
+def assemble(x, x_path, states, raw, statistics, affine, codes, pixels, target, EDGES: tl.constexpr,
+             HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, AFFINE: tl.constexpr,
              BLOCK: tl.constexpr):  # fmt: skip
     """A target's state: the sum of what its edges bring."""
     path, paths = tl.program_id(1), tl.num_programs(1)
@@ -137,7 +146,11 @@ def assemble(x, x_path, states, raw, statistics, codes, pixels, target, EDGES: t
             mean = tl.load(statistics + place * 2 * C + channel)
             scale = tl.load(statistics + place * 2 * C + C + channel)
             value = tl.load(raw + place.to(tl.int64) * size + here, mask=inside, other=0.0)
-            out += (value.to(tl.float32) - mean[None, :]) * scale[None, :]
+            value = (value.to(tl.float32) - mean[None, :]) * scale[None, :]
+            if AFFINE:
+                offset = tl.load(affine + place * 2 * C + channel)
+                value = value * tl.load(affine + place * 2 * C + C + channel)[None, :] + offset[None, :]
+            out += value
         if code == 4:
             total = tl.zeros([BLOCK, C], tl.float32)
             for tap in range(9):
@@ -185,8 +198,8 @@ def reduce(gradient, raw, statistics, codes, sums, splits, pixels, target, EDGES
 
 
 @triton.jit(do_not_specialize=["target"])
-def undo(gradient, raw, out, statistics, means, codes, pixels, target, EDGES: tl.constexpr,
-         C: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def undo(gradient, raw, out, statistics, means, affine, codes, pixels, target, EDGES: tl.constexpr,
+         C: tl.constexpr, AFFINE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """BatchNorm's backward pass: the gradient by the raw outputs, which `out` may be."""
     path, paths = tl.program_id(2), tl.num_programs(2)
     edge = target * (target - 1) // 2 + tl.program_id(1)
@@ -203,11 +216,13 @@ def undo(gradient, raw, out, statistics, means, codes, pixels, target, EDGES: tl
         slope = tl.load(gradient + path.to(tl.int64) * pixels * C + here, mask=inside, other=0.0).to(tl.float32)
         at = place.to(tl.int64) * pixels * C + here
         value = (tl.load(raw + at, mask=inside, other=0.0).to(tl.float32) - mean) * scale
+        if AFFINE:
+            scale = scale * tl.load(affine + place * 2 * C + C + channel)[None, :]
         tl.store(out + at, (scale * (slope - one - value * two)).to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["source"])
-def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source, NODES: tl.constexpr,
+def pull(x, x_path, states, gradients, weights, w_path, raw, codes, out, pixels, source, NODES: tl.constexpr,
          EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
          ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
          PRECISION: tl.constexpr):  # fmt: skip
@@ -234,7 +249,7 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
         if (code == 2) | (code == 3):
             taps = tl.where(code == 3, 9, 1)
             middle = tl.where(code == 3, 0, 4)
-            weight = weights + edge * ROW + tl.where(code == 3, FIRST3, 0)
+            weight = weights + path * w_path + edge * ROW + tl.where(code == 3, FIRST3, 0)
             for first in range(0, taps, TAPS):
                 tap = first + inner // C
                 down, right = ((tap + middle) // 3 - 1)[None, :], ((tap + middle) % 3 - 1)[None, :]
@@ -264,9 +279,9 @@ def pull(x, x_path, states, gradients, weights, raw, codes, out, pixels, source,
 
 
 @triton.jit
-def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: tl.constexpr, EDGES: tl.constexpr,
-          HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr, FIRST3: tl.constexpr,
-          TAPS: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+def weigh(x, x_path, states, raw, codes, parts, w_path, splits, length, pixels, NODES: tl.constexpr,
+          EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr,
+          FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The gradients by the weights of every edge, one part for each split: (splits, weights)."""
     split, first = tl.program_id(0), tl.program_id(1) * TAPS
     edge, path, paths = tl.program_id(2) % EDGES, tl.program_id(2) // EDGES, tl.num_programs(2) // EDGES
@@ -299,6 +314,6 @@ def weigh(x, x_path, states, raw, codes, parts, splits, length, pixels, NODES: t
             at = place + pixel[:, None] * C + channel[None, :]
             slope = tl.load(raw + at, mask=(pixel < pixels)[:, None], other=0.0)
             total = tl.dot(value, slope, total, input_precision=PRECISION)
-        start = edge * ROW + tl.where(code == 3, FIRST3, 0)
+        start = path * w_path + edge * ROW + tl.where(code == 3, FIRST3, 0)
         at = channel[None, :] * (taps * C) + first * C + inner[:, None]
         tl.store(parts + split * length + start + at, total, mask=tap < taps)

@@ -11,7 +11,7 @@ from nesbs import files
 from nesbs.cluster import Workers
 from nesbs.cluster.torchrun import processes
 from nesbs.data import Split
-from nesbs.ensemble import MemberSettings, build_member, groups, member_training
+from nesbs.ensemble import JointStep, MemberSettings, build_member, groups, joint_step, member_training
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
 from nesbs.runs.by_workers import MemberTraining, Network, train_by_workers, train_on_all_ranks
@@ -62,8 +62,9 @@ def trained_members(
             where = "" if node in ("", platform.node()) else f" on {node}"
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}{where}, loss {epoch.loss:.3f}")
 
-        def steps(index: int) -> Training:
-            from_checkpoint = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=shared.criterion)
+        def steps(index: int, joint: JointStep | None) -> Training:
+            criterion = joint or shared.criterion
+            from_checkpoint = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=criterion)
             told = partial(on_epoch, index)
             return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
@@ -73,7 +74,9 @@ def trained_members(
         # Where others train, each checkpoint then holds a trained member: the training below has nothing left to do.
         _by_others([networks[i] for i in missing], shared, workers, lambda i, *ended: on_epoch(missing[i], *ended))
         for group in groups(missing, settings.together):
-            for index, history in zip(group, side_by_side([steps(i) for i in group]), strict=True):
+            joint = joint_step([members[i] for i in group], split, settings, shared.criterion)
+            found = side_by_side([steps(i, joint) for i in group], None if joint is None else joint.run)
+            for index, history in zip(group, found, strict=True):
                 losses[index] = history
                 work.note(losses=[losses[i] for i in sorted(losses)])
                 about = {"architecture": str(architectures[index]), "losses": json.dumps(history), "of": of[index]}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nesbs import kernels
 from nesbs.spaces import Architecture, ChoiceCell, PathNetwork, Space
-from nesbs.spaces.nasbench201 import EdgeNetwork
+from nesbs.spaces.nasbench201 import EdgeNetwork, EdgeSpace
 from nesbs.spaces.operations import Partial
 from nesbs.spaces.pair_blocks import PairCell
 from nesbs.spaces.pairs import PairNetwork
@@ -36,15 +36,26 @@ def fits(network: PathNetwork, device: torch.device, size: tuple[int, int]) -> b
         return False
     if any(isinstance(module, nn.BatchNorm2d) and module.affine for module in network.modules()):
         return False
-    operations = set(network.space.operations)
     if isinstance(network, EdgeNetwork):
-        whole = network.channels >= 16 and kernels.power_of_two(network.channels) and _parts(network) == 1
-        return operations <= set(EDGE_CODES) and whole
+        return edges_fit(network, device)
+    operations = set(network.space.operations)
     if isinstance(network, PairNetwork):
         wide = network.channels // _parts(network)
         halved_twice = all(side % 4 == 0 for side in size)
         return operations <= set(PAIR_CODES) and wide >= 8 and kernels.power_of_two(wide) and halved_twice
     return False
+
+
+def edges_fit(network: EdgeNetwork, device: torch.device) -> bool:
+    """Whether there are kernels for the cells of a network with an operation on every edge, whatever its BatchNorm."""
+    whole = network.channels >= 16 and kernels.power_of_two(network.channels) and _parts(network) == 1
+    return kernels.usable(device) and set(network.space.operations) <= set(EDGE_CODES) and whole
+
+
+def edge_codes(space: EdgeSpace, architecture: Architecture) -> list[int]:
+    """What is done on each edge; nothing where what an edge carries goes nowhere."""
+    used = {(target, source): EDGE_CODES[op] for _, target, source, op in choices(space, architecture)}
+    return [used.get(edge, 0) for edge in space.edges]
 
 
 def _parts(network: PathNetwork) -> int:
@@ -134,10 +145,8 @@ class FusedEdges(FusedNetwork):
         self._large = 9 * int("nor_conv_3x3" in network.space.operations)
 
     def codes(self, architecture: Architecture) -> list[int]:
-        """What is done on each edge; nothing where what an edge carries goes nowhere."""
-        space = self.network.space
-        used = {(target, source): EDGE_CODES[op] for _, target, source, op in choices(space, architecture)}
-        return [used.get(edge, 0) for edge in space.edges]
+        """What is done on each edge."""
+        return edge_codes(self.network.space, architecture)
 
     def idle(self) -> list[int]:
         """Nothing on any edge."""

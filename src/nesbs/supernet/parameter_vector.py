@@ -15,7 +15,7 @@ def flat(tensor: Tensor) -> Tensor:
     return (tensor.permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor).flatten()
 
 
-def _view(row: Tensor, shape: torch.Size) -> Tensor:
+def unflat(row: Tensor, shape: torch.Size) -> Tensor:
     """A row made by `flat`, seen as a tensor of its shape."""
     if len(shape) != 4:
         return row.view(shape)
@@ -41,8 +41,8 @@ class ParameterVector:
             earlier = optimiser.state[parameter].get("momentum_buffer")
             if earlier is not None:
                 momentum.copy_(flat(earlier))
-            parameter.data = _view(value, parameter.shape)
-            optimiser.state[parameter]["momentum_buffer"] = _view(momentum, parameter.shape)
+            parameter.data = unflat(value, parameter.shape)
+            optimiser.state[parameter]["momentum_buffer"] = unflat(momentum, parameter.shape)
 
     def update(self, used: Tensor, settings: TrainingSettings, rate: Tensor | float) -> None:
         """SGD over the parameters in use, `used` (parameters,), and no others."""

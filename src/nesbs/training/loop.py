@@ -80,13 +80,13 @@ def train(
     return side_by_side([steps])[0]
 
 
-def side_by_side(trainings: Sequence[Training]) -> list[list[float]]:
+def side_by_side(trainings: Sequence[Training], after_round: Callable[[], object] | None = None) -> list[list[float]]:
     """Run several trainings step by step in turn, on a GPU each in a stream of its own; the losses of each.
 
     One small network does not fill a GPU; several do better, since no step waits for the host. The result
-    is that of one after the other.
+    is that of one after the other. Where steps are only asked for, `after_round` does those of all trainings at once.
     """
-    several = len(trainings) > 1 and torch.cuda.is_available()
+    several = len(trainings) > 1 and torch.cuda.is_available() and after_round is None
     streams = [torch.cuda.Stream() if several else None for _ in trainings]
     losses: list[list[float]] = [[] for _ in trainings]
     running = dict(enumerate(trainings))
@@ -100,6 +100,8 @@ def side_by_side(trainings: Sequence[Training]) -> list[list[float]]:
             except StopIteration as finished:
                 losses[index] = finished.value
                 del running[index]
+        if after_round is not None:
+            after_round()
     if several:
         torch.cuda.synchronize()
     return losses
@@ -142,8 +144,9 @@ def training(
                 if step is None:
                     assert objective.record is not None
                     step = objective.record(plain, batch, optimiser)
-                losses[batch.step] = step(batch)
+                loss = step(batch)
                 yield
+                losses[batch.step] = loss  # by now a step that trains several networks at once has been made
             ranks.average(losses)
             _check_finite(losses, module, purpose, epoch, checkpoint)
             history.append(losses.mean().item())
