@@ -83,5 +83,5 @@ def large_blocks(monkeypatch, device):
     """In the interpreter the number of programs is what takes time."""
     if device.type == "cpu":
         monkeypatch.setattr("nesbs.kernels.edge_cell.PIXELS", 1024)
-        monkeypatch.setattr("nesbs.kernels.edge_cell.VALUES", 2**17)
+        monkeypatch.setattr("nesbs.kernels.edge_cell.BYTES", 2**19)
         monkeypatch.setattr("nesbs.kernels.pair_cell.BLOCK", 512)

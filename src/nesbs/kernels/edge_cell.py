@@ -11,9 +11,11 @@ from nesbs.kernels import edge_programs as programs
 from nesbs.kernels.support import precision
 
 EPS, MOMENTUM = 1e-5, 0.1  # BatchNorm's
-PIXELS, VALUES = 128, 4096  # a program works on at once, at most
-INNER = 64  # channels times taps of a convolution that are multiplied at once
-SPLITS, WEIGH_SPLITS = 256, 32  # programs among which the pixels of an edge are split, at most
+PIXELS, BYTES = 128, 2**14  # a program works on at once, at most
+# Taps of a convolution times channels that are multiplied at once, and programs among which the pixels of an edge are
+# split, both at most: of convolutions, and of the gradients by their weights.
+INNER, SPLITS = 1, 256
+WEIGH_INNER, WEIGH_SPLITS = 64, 128
 
 
 _NORMALISE: dict[tuple[int, torch.device], Tensor] = {}
@@ -47,10 +49,12 @@ class Shape:
         _, batch, height, width, channels = state.shape
         self.paths, self.nodes, self.edges = paths, nodes, nodes * (nodes - 1) // 2
         self.pixels, self.height, self.width, self.channels = batch * height * width, height, width, channels
-        self.block = max(16, min(PIXELS, VALUES // channels))
+        self.block = max(16, min(PIXELS, BYTES // (channels * state.element_size())))
+        self.weigh_block = max(16, min(PIXELS, BYTES // (4 * channels)))
         self.blocks = -(-self.pixels // self.block)
         self.splits = splits_of(self.blocks, SPLITS)
-        self.taps = max(1, INNER // channels)
+        self.taps, self.weigh_taps = max(1, INNER // channels), max(1, WEIGH_INNER // channels)
+        self.warps = 8 if self.block * channels > 4096 else 4
 
 
 class FusedEdgeCell(torch.autograd.Function):
@@ -84,38 +88,39 @@ class FusedEdgeCell(torch.autograd.Function):
         x_path = 0 if len(x) == 1 else x[0].numel()
         w_path = 0 if weights.ndim == 1 else weights.shape[1]
         most = shape.splits
-        image = {"HEIGHT": shape.height, "WIDTH": shape.width, "C": shape.channels, "BLOCK": shape.block}
-        products = {"ROW": row, "FIRST3": first3, "TAPS": shape.taps, "PRECISION": precision(), **image}
+        image = {"EDGES": shape.edges, "HEIGHT": shape.height, "WIDTH": shape.width, "C": shape.channels}
+        products = {"ROW": row, "FIRST3": first3, "PRECISION": precision(), **image}
+        sizes = {"TAPS": shape.taps, "BLOCK": shape.block, "num_warps": shape.warps}
+        low = weights.detach().to(x.dtype)
+        positive_x, positive = x.relu(), torch.empty_like(states[:-1])
         for source in range(nodes - 1):
             leaving = nodes - 1 - source
-            state, path = (x, x_path) if source == 0 else (states[source - 1], x[0].numel())
+            state, path = (positive_x, x_path) if source == 0 else (positive[source - 1], x[0].numel())
             programs.convolve[most, leaving, shape.paths](
-                state, path, weights, w_path, codes, raw, sums, most, shape.pixels, source,
-                EDGES=shape.edges, **products,
-            )  # fmt: skip
+                state, path, low, w_path, codes, raw, sums, most, shape.pixels, source, **sizes, **products
+            )
             finish_forward(sums, statistics, running, codes, shape.pixels, source, leaving)
             programs.assemble[shape.blocks, shape.paths](
-                x, x_path, states, raw, statistics, affine, codes, shape.pixels, source + 1,
-                EDGES=shape.edges, AFFINE=affine is not None, **image,
+                x, x_path, states, positive, raw, statistics, affine, codes, shape.pixels, source + 1,
+                AFFINE=affine is not None, POSITIVE=leaving > 1, BLOCK=shape.block, **image,
             )  # fmt: skip
-        ctx.save_for_backward(x, weights, codes, states, raw, statistics, affine)
-        ctx.shape, ctx.x_path, ctx.w_path, ctx.products = shape, x_path, w_path, products
+        ctx.save_for_backward(positive_x, positive, low, codes, raw, statistics, affine)
+        ctx.shape, ctx.paths, ctx.products, ctx.sizes = shape, (x_path, w_path), products, sizes
         return states[-1]
 
     @staticmethod
     def backward(ctx: Any, last: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients by the first state, the weights, offset and scale."""
-        x, weights, codes, states, raw, statistics, affine = ctx.saved_tensors
-        shape, x_path, w_path, products = ctx.shape, ctx.x_path, ctx.w_path, ctx.products
-        gradients = torch.empty_like(states)
-        gradients[-1] = last
-        first = torch.empty_like(states[0])
+        x, positive, weights, codes, raw, statistics, affine = ctx.saved_tensors
+        shape, (x_path, w_path), products, sizes = ctx.shape, ctx.paths, ctx.products, ctx.sizes
+        last = last.contiguous()
+        gradients, first = torch.empty_like(positive), torch.empty_like(last)
         means = torch.empty_like(statistics)
         most = shape.splits
         sums = torch.empty(shape.edges, shape.paths, most, 2, shape.channels, device=x.device)
         flat = {"EDGES": shape.edges, "C": shape.channels, "BLOCK": shape.block}
         for target in range(shape.nodes - 1, 0, -1):
-            gradient, source = gradients[target - 1], target - 1
+            gradient, source = last if target == shape.nodes - 1 else gradients[target - 1], target - 1
             programs.reduce[most, target, shape.paths](
                 gradient, raw, statistics, codes, sums, most, shape.pixels, target, **flat
             )
@@ -125,15 +130,17 @@ class FusedEdgeCell(torch.autograd.Function):
                 AFFINE=affine is not None, **flat,
             )  # fmt: skip
             programs.pull[shape.blocks, shape.paths](
-                x, x_path, states, gradients, weights, w_path, raw, codes,
+                x, x_path, positive, gradients, last, weights, w_path, raw, codes,
                 first if source == 0 else gradients[source - 1],
-                shape.pixels, source, NODES=shape.nodes, EDGES=shape.edges, **products,
+                shape.pixels, source, NODES=shape.nodes, **sizes, **products,
             )  # fmt: skip
-        splits = splits_of(shape.blocks // 8, WEIGH_SPLITS)
-        parts = torch.zeros(splits, *weights.shape, device=x.device)
-        programs.weigh[splits, -(-9 // shape.taps), shape.edges * shape.paths](
-            x, x_path, states, raw, codes, parts, w_path, splits, weights.numel(), shape.pixels,
-            NODES=shape.nodes, EDGES=shape.edges, **products,
+        splits = splits_of(-(-shape.pixels // shape.weigh_block) // 8, WEIGH_SPLITS)
+        # Of weights that paths share, those that no path uses have a gradient too; of a path's own nobody asks for it.
+        made = torch.empty if w_path else torch.zeros
+        parts = made(splits, *weights.shape, device=x.device)
+        programs.weigh[splits, -(-9 // shape.weigh_taps), shape.edges * shape.paths](
+            x, x_path, positive, raw, codes, parts, w_path, splits, weights.numel(), shape.pixels,
+            NODES=shape.nodes, TAPS=shape.weigh_taps, BLOCK=shape.weigh_block, **products,
         )  # fmt: skip
         back = first.sum(0, keepdim=True) if len(x) == 1 and shape.paths > 1 else first
         by_affine = None if affine is None else means * shape.pixels
@@ -174,7 +181,7 @@ class FusedBatchNorm(torch.autograd.Function):
         rows = x.permute(0, 2, 3, 1).contiguous()
         channels = rows.shape[-1]
         pixels = rows.numel() // channels // batches
-        block = max(1, min(PIXELS, VALUES // channels))
+        block = max(1, min(PIXELS, BYTES // (4 * channels)))
         blocks = -(-pixels // block)
         splits = splits_of(blocks, SPLITS)
         codes = normalise_codes(batches, x.device)
@@ -185,8 +192,8 @@ class FusedBatchNorm(torch.autograd.Function):
         programs.moments[splits, batches](rows, sums, splits, pixels, **size)
         finish_forward(sums, statistics, running, codes, pixels, 0, 1)
         programs.assemble[blocks, batches](
-            rows, 0, out, rows, statistics, affine, codes, pixels, 1,
-            EDGES=1, HEIGHT=1, WIDTH=1, AFFINE=affine is not None, **size,
+            rows, 0, out, out, rows, statistics, affine, codes, pixels, 1,
+            EDGES=1, HEIGHT=1, WIDTH=1, AFFINE=affine is not None, POSITIVE=False, **size,
         )  # fmt: skip
         ctx.save_for_backward(rows, statistics, codes, affine)
         ctx.sizes = batches, pixels, block, blocks, splits

@@ -7,7 +7,7 @@ target (target − 1) / 2 + source. Weights of an edge lie in a row: 1×1 as (ou
 paths share the rows, or each has its own. BatchNorm may have an offset and a scale, `affine`, and running averages of
 mean and variance, `running`, both (edges, paths, two, channels).
 
-    forward    for each source: convolve all its edges, sums of squares on the way → finish
+    forward    for each source: convolve the ReLU along all its edges, sums of squares on the way → finish
                for each target: assemble what arrives
     backward   for each target, from the last: sums for BatchNorm → finish → undo BatchNorm
                for each source: pull the gradient of all its edges; weigh: the weights' gradients
@@ -24,7 +24,7 @@ def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, sourc
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
              ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
              PRECISION: tl.constexpr):  # fmt: skip
-    """Raw convolutions of the ReLU on every edge that leaves a source, and their sums and sums of squares."""
+    """Raw convolutions on every edge that leaves a source, and their sums and sums of squares; x is the ReLU's."""
     split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
     target = source + 1 + tl.program_id(1)
     edge = target * (target - 1) // 2 + source
@@ -49,10 +49,9 @@ def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, sourc
                 there = there & (column + right >= 0) & (column + right < WIDTH)
                 at = (pixel[:, None] + down * WIDTH + right) * C + (inner % C)[None, :]
                 value = tl.load(x + path * x_path + at, mask=there, other=0.0)
-                value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
                 at = first * C + inner[:, None]
                 w = tl.load(weight + channel[None, :] * (taps * C) + at, mask=at < taps * C, other=0.0)
-                out = tl.dot(value, w.to(value.dtype), out, input_precision=PRECISION)
+                out = tl.dot(value, w, out, input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(raw + at, out.to(raw.dtype.element_ty), mask=(pixel < pixels)[:, None])
             total += tl.sum(out, 0)
@@ -119,10 +118,10 @@ def finish(sums, statistics, running, codes, splits, pixels, source, target, eps
 
 
 @triton.jit(do_not_specialize=["target"])
-def assemble(x, x_path, states, raw, statistics, affine, codes, pixels, target, EDGES: tl.constexpr,
+def assemble(x, x_path, states, positive, raw, statistics, affine, codes, pixels, target, EDGES: tl.constexpr,
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, AFFINE: tl.constexpr,
-             BLOCK: tl.constexpr):  # fmt: skip
-    """A target's state: the sum of what its edges bring."""
+             POSITIVE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """A target's state, the sum of what its edges bring, and where it is wanted its ReLU."""
     path, paths = tl.program_id(1), tl.num_programs(1)
     channel = tl.arange(0, C)
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -168,6 +167,8 @@ def assemble(x, x_path, states, raw, statistics, affine, codes, pixels, target, 
             out += total / (high * wide).to(tl.float32)[:, None]
     at = ((target - 1) * paths + path).to(tl.int64) * size + here
     tl.store(states + at, out.to(states.dtype.element_ty), mask=inside)
+    if POSITIVE:
+        tl.store(positive + at, tl.maximum(out, 0.0).to(states.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["target"])
@@ -222,13 +223,14 @@ def undo(gradient, raw, out, statistics, means, affine, codes, pixels, target, E
 
 
 @triton.jit(do_not_specialize=["source"])
-def pull(x, x_path, states, gradients, weights, w_path, raw, codes, out, pixels, source, NODES: tl.constexpr,
+def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out, pixels, source, NODES: tl.constexpr,
          EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
          ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
          PRECISION: tl.constexpr):  # fmt: skip
     """The gradient by a source's state: what comes back along all the edges that leave it.
 
-    `gradients` holds those by the nodes after the first; `raw` by now those by the convolutions' outputs.
+    `gradients` holds those by the nodes between the first and the last, `last` those by the last; `raw` by now those by
+    the convolutions' outputs. x and `positive` are the ReLU's.
     """
     path, paths = tl.program_id(1), tl.num_programs(1)
     channel = tl.arange(0, C)
@@ -243,7 +245,10 @@ def pull(x, x_path, states, gradients, weights, w_path, raw, codes, out, pixels,
     for target in range(source + 1, NODES):
         edge = target * (target - 1) // 2 + source
         code = tl.load(codes + path * EDGES + edge)
-        slope = gradients + ((target - 1) * paths + path).to(tl.int64) * size
+        if target == NODES - 1:
+            slope = last + path.to(tl.int64) * size
+        else:
+            slope = gradients + ((target - 1) * paths + path).to(tl.int64) * size
         if code == 1:
             total += tl.load(slope + here, mask=inside, other=0.0).to(tl.float32)
         if (code == 2) | (code == 3):
@@ -259,7 +264,7 @@ def pull(x, x_path, states, gradients, weights, w_path, raw, codes, out, pixels,
                 value = tl.load(raw + (edge * paths + path).to(tl.int64) * size + at, mask=there, other=0.0)
                 at = ((inner % C) * (taps * C) + tap * C)[:, None] + channel[None, :]
                 w = tl.load(weight + at, mask=(tap < taps)[:, None], other=0.0)
-                through = tl.dot(value, w.to(value.dtype), through, input_precision=PRECISION)
+                through = tl.dot(value, w, through, input_precision=PRECISION)
         if code == 4:
             for tap in range(9):
                 down, right = tap // 3 - 1, tap % 3 - 1
@@ -273,16 +278,16 @@ def pull(x, x_path, states, gradients, weights, w_path, raw, codes, out, pixels,
     if source == 0:
         state = tl.load(x + path * x_path + here, mask=inside, other=0.0)
     else:
-        state = tl.load(states + ((source - 1) * paths + path).to(tl.int64) * size + here, mask=inside, other=0.0)
+        state = tl.load(positive + ((source - 1) * paths + path).to(tl.int64) * size + here, mask=inside, other=0.0)
     total += tl.where(state > 0, through, 0.0)
     tl.store(out + path.to(tl.int64) * size + here, total.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def weigh(x, x_path, states, raw, codes, parts, w_path, splits, length, pixels, NODES: tl.constexpr,
+def weigh(x, x_path, positive, raw, codes, parts, w_path, splits, length, pixels, NODES: tl.constexpr,
           EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, ROW: tl.constexpr,
           FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """The gradients by the weights of every edge, one part for each split: (splits, weights)."""
+    """The gradients by the weights of every edge, one part for each split: (splits, weights); x is the ReLU's."""
     split, first = tl.program_id(0), tl.program_id(1) * TAPS
     edge, path, paths = tl.program_id(2) % EDGES, tl.program_id(2) // EDGES, tl.num_programs(2) // EDGES
     code = tl.load(codes + path * EDGES + edge)
@@ -309,8 +314,7 @@ def weigh(x, x_path, states, raw, codes, parts, w_path, splits, length, pixels, 
             if source == 0:
                 value = tl.load(x + path * x_path + at, mask=there, other=0.0)
             else:
-                value = tl.load(states + before + at, mask=there, other=0.0)
-            value = tl.maximum(value, 0.0).to(x.dtype.element_ty)
+                value = tl.load(positive + before + at, mask=there, other=0.0)
             at = place + pixel[:, None] * C + channel[None, :]
             slope = tl.load(raw + at, mask=(pixel < pixels)[:, None], other=0.0)
             total = tl.dot(value, slope, total, input_precision=PRECISION)
