@@ -8,13 +8,10 @@ from nesbs.ensemble.joint_step import label_loss
 from nesbs.rng import generator
 from nesbs.spaces import darts, nasbench201, toy_edges, zoo
 from nesbs.training import Batch
+from nesbs.training.loop import _optimiser
 
 SIZE = {"cells": 1, "channels": 16, "batch_size": 4, "learning_rate": 0.02, "label_smoothing": 0.1, "clip": 1.0}
 SIZE |= {"precision": "float32", "kernels": "auto"}
-
-
-def sgd(member):
-    return torch.optim.SGD(member.parameters(), lr=0.02, momentum=0.9, nesterov=True, weight_decay=5e-4)
 
 
 def plain_step(member, batch, optimiser, settings):
@@ -71,8 +68,8 @@ def test_members_in_one_step_are_members_one_by_one(space, texts, noise, batches
     plain, ours = built(), built()
     fresh = [member.state_dict() for member in built()]
     joint = joint_step(ours, split, settings)
-    theirs = [sgd(member) for member in plain]
-    optimisers = [sgd(member) for member in ours]
+    theirs = [_optimiser(member, settings, device) for member in plain]
+    optimisers = [_optimiser(member, settings, device) for member in ours]
     steps = [
         joint.record(one)(None, batches(i, 0), optimiser)
         for i, (one, optimiser) in enumerate(zip(ours, optimisers, strict=True))
