@@ -1,12 +1,13 @@
 """Members by our own kernels: several of different architectures in one step, recorded as one CUDA graph.
 
 To the kernels an architecture is data, so members of one size run through the same launches, each with its own images,
-weights, BatchNorm and optimiser. What lies outside the cells (stem, reductions, head) runs member by member.
+weights, BatchNorm and optimiser. Convolutions that halve the size or widen, and the head, run member by member.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,8 +20,7 @@ from nesbs import kernels
 from nesbs.data import Split
 from nesbs.ensemble.settings import MemberSettings
 from nesbs.spaces import ChoiceCell, Member
-from nesbs.spaces.nasbench201 import EdgeNetwork
-from nesbs.spaces.shared_state import BatchesApart
+from nesbs.spaces.nasbench201 import EdgeNetwork, Reduction
 from nesbs.supernet.fused_network import EDGE_CODES, cells_of, edge_codes, edges_fit
 from nesbs.supernet.parameter_vector import unflat
 from nesbs.training import Batch, Record, Step, capture_graph
@@ -131,15 +131,37 @@ class RecordedMembers:
 
 
 @dataclass(frozen=True)
-class CellMemory:
-    """What the cells of all members at one place of the network have: leaves for gradients, and running averages.
+class NormMemory:
+    """BatchNorm of all members at one place: offset and scale, a leaf for gradients, and running averages.
 
-    Weights (members, numbers), nine squares of the width an edge; the others (edges, members, two, channels).
+    Both are (members, two, channels), in cells (edges, members, two, channels).
+    """
+
+    affine: Tensor
+    running: Tensor
+
+
+@dataclass(frozen=True)
+class CellMemory:
+    """Convolutions and BatchNorm of all members' cells at one place: weights (members, numbers), a leaf for gradients.
+
+    An edge has as many numbers as a 3×3 convolution.
     """
 
     weights: Tensor
-    affine: Tensor
-    running: Tensor
+    norm: NormMemory
+
+    def run(self, x: Tensor, codes: Tensor, nodes: int) -> Tensor:
+        """The last state of a cell for states (members, batch, height, width, channels)."""
+        from nesbs.kernels.edge_cell import FusedEdgeCell  # needs Triton
+
+        row = 9 * x.shape[-1] ** 2
+        out: Tensor = FusedEdgeCell.apply(x, self.weights, codes, nodes, row, 0, self.norm.affine, self.norm.running)
+        return out
+
+
+Layers = tuple[nn.Conv2d, nn.BatchNorm2d]
+Part = Callable[[Tensor], Tensor]  # a view of a part of a tensor
 
 
 class FusedMembers:
@@ -149,93 +171,120 @@ class FusedMembers:
         networks = [member.network for member in members]
         self._networks = [network for network in networks if isinstance(network, EdgeNetwork)]
         self._space, self._device = self._networks[0].space, self._networks[0].head.weight.device
+        self._leaves: list[Tensor] = []
+        self._parts: list[tuple[Tensor, int, Part]] = []  # a parameter, its leaf, the part of it
+        self._counts: list[Tensor] = []  # of BatchNorm's steps
         codes = [edge_codes(self._space, member.architecture) for member in members]
         self._codes = torch.tensor(codes, dtype=torch.int32, device=self._device)
-        self._leaves: list[Tensor] = []
-        self._parts: list[tuple[Tensor, int, Callable[[Tensor], Tensor]]] = []  # parameter, its leaf, which part
-        self._norms: dict[Tensor, tuple[Tensor, Tensor]] = {}  # scale → affine and running averages, outside cells
-        counted: list[nn.BatchNorm2d] = []
-        self._cells = [self._join(cells, codes, counted) for cells in zip(*map(cells_of, self._networks), strict=True)]
-        for network in self._networks:
-            for module in (network.stem, network.reductions, network.last, network.head):
-                self._adopt(module)
-        self._steps = torch.stack([_buffer(norm, "num_batches_tracked") for norm in counted])
-        for norm, steps in zip(counted, self._steps, strict=True):
-            _buffer(norm, "num_batches_tracked").data = steps
+        self._one = torch.full((len(members), 1), CONVOLUTIONS[1], dtype=torch.int32, device=self._device)
+        self._stem = self._join_norms([_layers(network.stem)[1] for network in self._networks])
+        self._cells = [self._join_cells(cells, codes) for cells in zip(*map(cells_of, self._networks), strict=True)]
+        self._reductions = []
+        for blocks in zip(*map(_reductions, self._networks), strict=True):
+            first, second = zip(
+                *([_layers(convolution) for convolution in block.convs] for block in blocks), strict=True
+            )
+            norms = self._join_norms([norm for _, norm in first])
+            self._reductions.append((norms, self._join({(i, 0): layers for i, layers in enumerate(second)}, 1)))
+        self._last = self._join_norms([_batch_norm(network.last[0]) for network in self._networks])
+        self._keep_others()
+        self._steps = torch.stack(self._counts)
+        for count, place in zip(self._counts, self._steps, strict=True):
+            count.data = place
 
     def _leaf(self, *shape: int) -> Tensor:
         self._leaves.append(torch.zeros(shape, device=self._device, requires_grad=True))
         return self._leaves[-1]
 
-    def _move(self, parameter: Tensor, part: Callable[[Tensor], Tensor]) -> None:
+    def _move(self, parameter: Tensor, part: Part) -> None:
         """Let a parameter be a part of the last leaf."""
-        place = part(self._leaves[-1].detach())
-        parameter.data = place.copy_(parameter.detach())
+        parameter.data = part(self._leaves[-1].detach()).copy_(parameter.detach())
         self._parts.append((parameter, len(self._leaves) - 1, part))
 
-    def _move_norm(self, norm: nn.BatchNorm2d, running: Tensor, part: Callable[[Tensor], Tensor]) -> None:
+    def _move_norm(self, norm: nn.BatchNorm2d, running: Tensor, part: Part) -> None:
         """Let offset and scale be a part of the last leaf, and the running averages of `running`."""
         self._move(norm.bias, lambda leaf: part(leaf)[0])
         self._move(norm.weight, lambda leaf: part(leaf)[1])
         for place, name in zip(part(running), ("running_mean", "running_var"), strict=True):
-            buffer = _buffer(norm, name)
+            buffer = norm.get_buffer(name)
             buffer.data = place.copy_(buffer)
+        self._counts.append(norm.get_buffer("num_batches_tracked"))
 
-    def _join(self, cells: Sequence[ChoiceCell], codes: list[list[int]], counted: list[nn.BatchNorm2d]) -> CellMemory:
-        """Put the convolutions of the members' cells at one place of the network side by side."""
-        live = [
-            (number, edge, cell.edges[f"{target}_{source}"])
-            for number, cell in enumerate(cells)
-            for edge, (target, source) in enumerate(self._space.edges)
-            if codes[number][edge] in CONVOLUTIONS
-        ]
-        made = [(number, edge, *_layers(operations)) for number, edge, operations in live]
-        width = made[0][2].out_channels
-        weights = self._leaf(len(cells), len(self._space.edges) * 9 * width**2)
-        for number, edge, convolution, _ in made:
-            start, weight = edge * 9 * width**2, convolution.weight
-            self._move(
-                weight,
-                lambda leaf, n=number, s=start, w=weight: unflat(leaf[n, s : s + w.numel()], w.shape),  # type: ignore[misc]
-            )
-        shape = (len(self._space.edges), len(cells), 2, width)
-        affine, running = self._leaf(*shape), torch.zeros(shape, device=self._device)
-        for number, edge, _, norm in made:
-            self._move_norm(norm, running, lambda leaf, e=edge, n=number: leaf[e, n])  # type: ignore[misc]
-            counted.append(norm)
-        return CellMemory(weights, affine, running)
+    def _join_norms(self, norms: Sequence[nn.BatchNorm2d]) -> NormMemory:
+        """Put the members' BatchNorm at one place side by side."""
+        shape = (len(norms), 2, norms[0].num_features)
+        memory = NormMemory(self._leaf(*shape), torch.zeros(shape, device=self._device))
+        for number, norm in enumerate(norms):
+            self._move_norm(norm, memory.running, operator.itemgetter(number))
+        return memory
 
-    def _adopt(self, module: nn.Module) -> None:
-        """Take over layers outside the cells: BatchNorm's are moved, others' parameters stay where they are."""
-        for layer in module.modules():
-            if isinstance(layer, nn.BatchNorm2d):
-                affine, running = self._leaf(1, 2, layer.num_features), torch.zeros(1, 2, layer.num_features)
-                running = running.to(self._device)
-                self._move_norm(layer, running, lambda leaf: leaf[0])
-                self._norms[layer.weight] = affine, running
-            else:
-                for parameter in layer.parameters(recurse=False):
-                    self._leaves.append(parameter)
-                    self._parts.append((parameter, len(self._leaves) - 1, lambda leaf: leaf))
+    def _join_cells(self, cells: Sequence[ChoiceCell], codes: Sequence[Sequence[int]]) -> CellMemory:
+        """Put what the members' cells at one place multiply side by side."""
+        layers = {}
+        for number, cell in enumerate(cells):
+            for edge, (target, source) in enumerate(self._space.edges):
+                if codes[number][edge] in CONVOLUTIONS:
+                    [operation] = cell.edges[f"{target}_{source}"].children()
+                    layers[number, edge] = _layers(operation)
+        return self._join(layers, len(self._space.edges))
+
+    def _join(self, layers: Mapping[tuple[int, int], Layers], edges: int) -> CellMemory:
+        """Put convolutions side by side, each of a (member, edge)."""
+        count, width = len(self._networks), next(iter(layers.values()))[0].out_channels
+        weights = self._leaf(count, edges * 9 * width**2)
+        for (number, edge), (convolution, _) in layers.items():
+            self._move(convolution.weight, _row_part(number, edge * 9 * width**2, convolution.weight.shape))
+        shape = (edges, count, 2, width)
+        memory = NormMemory(self._leaf(*shape), torch.zeros(shape, device=self._device))
+        for (number, edge), (_, norm) in layers.items():
+            self._move_norm(norm, memory.running, operator.itemgetter((edge, number)))
+        return CellMemory(weights, memory)
+
+    def _keep_others(self) -> None:
+        """The parameters outside the cells that stay where they are."""
+        moved = {parameter for parameter, _, _ in self._parts}
+        for network in self._networks:
+            for module in (network.stem, network.reductions, network.head):
+                for parameter in module.parameters():
+                    if parameter not in moved:
+                        self._leaves.append(parameter)
+                        self._parts.append((parameter, len(self._leaves) - 1, lambda leaf: leaf))
 
     def logits(self, images: Sequence[Tensor]) -> list[Tensor]:
         """Logits (batch, classes) of each member for its own images; running averages are moved."""
-        from nesbs.kernels.edge_cell import FusedEdgeCell  # needs Triton
+        members, cells = self._networks, iter(self._cells)
+        x = _joined([one.stem[0](one.normalise(seen)) for one, seen in zip(members, images, strict=True)])
+        x = self._normalised(x, self._stem)
+        for stage, width in enumerate(members[0].stages):
+            state = self._pixels(x)
+            for cell in islice(cells, len(width)):  # type: ignore[arg-type]
+                state = cell.run(state, self._codes, self._space.nodes)
+            x = state.flatten(0, 1).permute(0, 3, 1, 2)
+            if stage < len(self._reductions):
+                x = self._reduced(x, stage)
+        self._steps += 1
+        seen = self._normalised(x, self._last).relu().mean((2, 3)).chunk(len(members))
+        return [one.head(part) for one, part in zip(members, seen, strict=True)]
 
-        own = list(zip(self._networks, images, strict=True))
-        memory, nodes = iter(self._cells), self._space.nodes
-        with NormsByKernel(self._norms):
-            states = [network.stem(network.normalise(seen)) for network, seen in own]
-            for stage, cells in enumerate(self._networks[0].stages):
-                x = torch.stack([state.permute(0, 2, 3, 1) for state in states])
-                row = 9 * x.shape[-1] ** 2
-                for cell in islice(memory, len(cells)):  # type: ignore[arg-type]
-                    x = FusedEdgeCell.apply(x, cell.weights, self._codes, nodes, row, 0, cell.affine, cell.running)
-                states = [state.permute(0, 3, 1, 2) for state in x]
-                if stage < len(self._networks[0].reductions):
-                    states = [network.reductions[stage](x) for network, x in zip(self._networks, states, strict=True)]
-            self._steps += 1
-            return [network.classify(state) for network, state in zip(self._networks, states, strict=True)]
+    def _reduced(self, x: Tensor, stage: int) -> Tensor:
+        """What the members' reductions behind a stage give, as `Reduction` computes it."""
+        blocks = [_reductions(network)[stage] for network in self._networks]
+        norm, second = self._reductions[stage]
+        positive = zip(blocks, x.relu().chunk(len(blocks)), strict=True)
+        halved = _joined([_layers(block.convs[0])[0](part) for block, part in positive])
+        state = second.run(self._pixels(self._normalised(halved, norm)), self._one, 2)
+        shortcuts = [block.past(part) for block, part in zip(blocks, x.chunk(len(blocks)), strict=True)]
+        return _joined(shortcuts) + state.flatten(0, 1).permute(0, 3, 1, 2)
+
+    def _normalised(self, x: Tensor, norm: NormMemory) -> Tensor:
+        out = kernels.batch_norm(x, len(self._networks), norm.affine, norm.running)
+        assert out is not None  # widths are powers of two
+        return out
+
+    def _pixels(self, x: Tensor) -> Tensor:
+        """States (members × batch, channels, height, width) as (members, batch, height, width, channels)."""
+        pixels: Tensor = x.permute(0, 2, 3, 1).unflatten(0, (len(self._networks), -1))
+        return pixels
 
     def set_gradients(self, loss: Tensor) -> None:
         """Give every parameter that the loss reaches its gradient."""
@@ -244,32 +293,30 @@ class FusedMembers:
             parameter.grad = part(gradients[leaf])
 
 
-class NormsByKernel(BatchesApart):
-    """Within it BatchNorm runs by our kernel; `norms` has affine and running averages by BatchNorm's scale."""
-
-    def __init__(self, norms: dict[Tensor, tuple[Tensor, Tensor]]) -> None:
-        super().__init__(1)
-        self._norms = norms
-
-    def normalised(self, x: Tensor, *_: object, weight: Tensor | None = None, **__: object) -> Tensor:
-        """Normalise one batch, and move its running averages."""
-        assert weight is not None
-        out = kernels.batch_norm(x, 1, *self._norms[weight])
-        assert out is not None
-        return out
+def _row_part(number: int, start: int, shape: torch.Size) -> Part:
+    """A convolution's weights in row `number`."""
+    return lambda rows: unflat(rows[number, start : start + shape.numel()], shape)
 
 
-def _buffer(norm: nn.BatchNorm2d, name: str) -> Tensor:
-    return norm.get_buffer(name)
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """The members' batches in a row."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
-def _layers(operations: nn.Module) -> tuple[nn.Conv2d, nn.BatchNorm2d]:
-    """The convolution and the BatchNorm of a member's edge, which has one operation."""
-    [operation] = operations.children()
-    _, convolution, norm = operation.children()
+def _reductions(network: EdgeNetwork) -> list[Reduction]:
+    return [block for block in network.reductions if isinstance(block, Reduction)]
+
+
+def _batch_norm(module: nn.Module) -> nn.BatchNorm2d:
+    assert isinstance(module, nn.BatchNorm2d)
+    return module
+
+
+def _layers(operation: nn.Module) -> Layers:
+    """The convolution and the BatchNorm behind it."""
+    *_, convolution, norm = operation.children()
     assert isinstance(convolution, nn.Conv2d)
-    assert isinstance(norm, nn.BatchNorm2d)
-    return convolution, norm
+    return convolution, _batch_norm(norm)
 
 
 def label_loss(settings: MemberSettings) -> Criterion:

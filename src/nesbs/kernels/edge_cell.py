@@ -52,7 +52,7 @@ class Shape:
         self.block = max(16, min(PIXELS, BYTES // (channels * state.element_size())))
         self.weigh_block = max(16, min(PIXELS, BYTES // (4 * channels)))
         self.blocks = -(-self.pixels // self.block)
-        self.splits = splits_of(self.blocks, SPLITS)
+        self.splits = splits_of(self.blocks, max(32, SPLITS // paths))
         self.taps, self.weigh_taps = max(1, INNER // channels), max(1, WEIGH_INNER // channels)
         self.warps = 8 if self.block * channels > 4096 else 4
 

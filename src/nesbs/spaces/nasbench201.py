@@ -214,8 +214,12 @@ class Reduction(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Halve height and width, double the channels."""
-        shortcut: Tensor = self._as_one(x) if x.is_cuda else self.shortcut(x)
-        out: Tensor = shortcut + self.convs(x)
+        out: Tensor = self.past(x) + self.convs(x)
+        return out
+
+    def past(self, x: Tensor) -> Tensor:
+        """What goes past the convolutions."""
+        out: Tensor = self._as_one(x) if x.is_cuda else self.shortcut(x)
         return out
 
     def _as_one(self, x: Tensor) -> Tensor:

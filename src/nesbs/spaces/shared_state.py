@@ -66,10 +66,10 @@ class BatchesApart(TorchFunctionMode):
     ) -> Any:
         """Take over BatchNorm and nothing else."""
         if function is F.batch_norm:
-            return self.normalised(*args, **(kwargs or {}))
+            return self._normalised(*args, **(kwargs or {}))
         return function(*args, **(kwargs or {}))
 
-    def normalised(
+    def _normalised(
         self,
         x: Tensor,
         running_mean: Tensor | None,
@@ -80,7 +80,6 @@ class BatchesApart(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        """What BatchNorm gives for each batch; arguments as `F.batch_norm` takes them."""
         assert running_mean is None  # of the supernet, which keeps no running averages
         fused = kernels.batch_norm(x, self._batches) if weight is None else None
         if fused is not None:
