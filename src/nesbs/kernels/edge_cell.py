@@ -135,9 +135,11 @@ class FusedEdgeCell(torch.autograd.Function):
                 shape.pixels, source, NODES=shape.nodes, **sizes, **products,
             )  # fmt: skip
         splits = splits_of(-(-shape.pixels // shape.weigh_block) // 8, WEIGH_SPLITS)
-        # Of weights that paths share, those that no path uses have a gradient too; of a path's own nobody asks for it.
-        made = torch.empty if w_path else torch.zeros
-        parts = made(splits, *weights.shape, device=x.device)
+        if w_path:  # each path's own: paths are work enough, and nobody asks for the gradient of what a path leaves out
+            splits = max(1, splits // shape.paths)
+            parts = torch.empty(splits, *weights.shape, device=x.device)
+        else:
+            parts = torch.zeros(splits, *weights.shape, device=x.device)
         programs.weigh[splits, -(-9 // shape.weigh_taps), shape.edges * shape.paths](
             x, x_path, positive, raw, codes, parts, w_path, splits, weights.numel(), shape.pixels,
             NODES=shape.nodes, TAPS=shape.weigh_taps, BLOCK=shape.weigh_block, **products,
