@@ -303,7 +303,10 @@ def weigh(x, x_path, positive, raw, codes, parts, w_path, splits, length, pixels
         tap = (first + inner // C)[:, None]
         down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
         total = tl.zeros([TAPS * C, C], tl.float32)  # (in, out)
-        before = ((tl.maximum(source, 1) - 1) * paths + path).to(tl.int64) * size
+        if source == 0:
+            base = x + path * x_path
+        else:
+            base = positive + ((source - 1) * paths + path).to(tl.int64) * size
         place = (edge * paths + path).to(tl.int64) * size
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
@@ -311,10 +314,7 @@ def weigh(x, x_path, positive, raw, codes, parts, w_path, splits, length, pixels
             there = (pixel < pixels)[None, :] & (tap < taps) & (row + down >= 0) & (row + down < HEIGHT)
             there = there & (column + right >= 0) & (column + right < WIDTH)
             at = (pixel[None, :] + down * WIDTH + right) * C + (inner % C)[:, None]
-            if source == 0:
-                value = tl.load(x + path * x_path + at, mask=there, other=0.0)
-            else:
-                value = tl.load(positive + before + at, mask=there, other=0.0)
+            value = tl.load(base + at, mask=there, other=0.0)
             at = place + pixel[:, None] * C + channel[None, :]
             slope = tl.load(raw + at, mask=(pixel < pixels)[:, None], other=0.0)
             total = tl.dot(value, slope, total, input_precision=PRECISION)
