@@ -182,14 +182,15 @@ def cell_kernels(
 
 TUNING: list[tuple[dict[str, int], dict[str, int]]] = [
     ({}, {}),  # as it is
-    ({"INNER": 64}, {}),
+    ({"INNER": 1}, {}),
+    ({"INNER": 128}, {}),
     ({"WEIGH_INNER": 1}, {}),
     ({"WEIGH_INNER": 128}, {}),
     ({"SPLITS": 512, "WEIGH_SPLITS": 256}, {}),
     ({"PIXELS": 256, "BYTES": 2**15}, {}),
     ({}, {"num_stages": 2}),
     ({}, {"num_stages": 4}),
-    ({"INNER": 64}, {"num_stages": 2}),
+    ({"INNER": 1}, {"num_stages": 4}),
     ({}, {"num_warps": 8}),
 ]
 CELL_SIZES = [(channels, 3, *tuning) for channels in (16, 32, 64) for tuning in TUNING]

@@ -19,6 +19,15 @@ import triton.language as tl
 NOTHING, SKIP, CONV1, CONV3, POOL = range(5)  # codes
 
 
+@triton.jit
+def _reach(pixel, pixels, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """Nine bits a pixel: whether the neighbour that each tap of a 3×3 window sees lies in the image."""
+    row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
+    rows = tl.where(row > 0, 0b000000111, 0) | 0b000111000 | tl.where(row < HEIGHT - 1, 0b111000000, 0)
+    columns = tl.where(column > 0, 0b001001001, 0) | 0b010010010 | tl.where(column < WIDTH - 1, 0b100100100, 0)
+    return tl.where(pixel < pixels, rows & columns, 0)
+
+
 @triton.jit(do_not_specialize=["source"])
 def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, source, EDGES: tl.constexpr,
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
@@ -40,15 +49,14 @@ def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, sourc
         square = tl.zeros([C], tl.float32)
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
-            row, column = ((pixel // WIDTH) % HEIGHT)[:, None], (pixel % WIDTH)[:, None]
+            reach = _reach(pixel, pixels, HEIGHT, WIDTH)[:, None]
+            here = x + path * x_path + pixel[:, None] * C + (inner % C)[None, :]
             out = tl.zeros([BLOCK, C], tl.float32)
             for first in range(0, taps, TAPS):
-                tap = (first + inner // C)[None, :]
-                down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
-                there = (pixel < pixels)[:, None] & (tap < taps) & (row + down >= 0) & (row + down < HEIGHT)
-                there = there & (column + right >= 0) & (column + right < WIDTH)
-                at = (pixel[:, None] + down * WIDTH + right) * C + (inner % C)[None, :]
-                value = tl.load(x + path * x_path + at, mask=there, other=0.0)
+                spot = (first + inner // C + middle)[None, :]  # beyond the last none is in reach, or its weight is 0
+                value = tl.load(
+                    here + ((spot // 3 - 1) * WIDTH + spot % 3 - 1) * C, mask=(reach >> spot) & 1 != 0, other=0.0
+                )
                 at = first * C + inner[:, None]
                 w = tl.load(weight + channel[None, :] * (taps * C) + at, mask=at < taps * C, other=0.0)
                 out = tl.dot(value, w, out, input_precision=PRECISION)
@@ -241,6 +249,7 @@ def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out,
     size = pixels * C
     total = tl.zeros([BLOCK, C], tl.float32)
     through = tl.zeros([BLOCK, C], tl.float32)  # the ReLU
+    reach = _reach(pixel, pixels, HEIGHT, WIDTH)[:, None]
     inner = tl.arange(0, TAPS * C)  # of TAPS taps at once
     for target in range(source + 1, NODES):
         edge = target * (target - 1) // 2 + source
@@ -254,14 +263,13 @@ def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out,
         if (code == 2) | (code == 3):
             taps = tl.where(code == 3, 9, 1)
             middle = tl.where(code == 3, 0, 4)
+            back = raw + (edge * paths + path).to(tl.int64) * size + pixel[:, None] * C + (inner % C)[None, :]
             weight = weights + path * w_path + edge * ROW + tl.where(code == 3, FIRST3, 0)
             for first in range(0, taps, TAPS):
                 tap = first + inner // C
-                down, right = ((tap + middle) // 3 - 1)[None, :], ((tap + middle) % 3 - 1)[None, :]
-                up, left = row[:, None] - down, column[:, None] - right
-                there = inside & (tap < taps)[None, :] & (up >= 0) & (up < HEIGHT) & (left >= 0) & (left < WIDTH)
-                at = (pixel[:, None] - down * WIDTH - right) * C + (inner % C)[None, :]
-                value = tl.load(raw + (edge * paths + path).to(tl.int64) * size + at, mask=there, other=0.0)
+                spot = 8 - (tap + middle)[None, :]  # where the tap sees this pixel from
+                wanted = (reach >> tl.maximum(spot, 0)) & (spot >= 0).to(tl.int32) & 1
+                value = tl.load(back + ((spot // 3 - 1) * WIDTH + spot % 3 - 1) * C, mask=wanted != 0, other=0.0)
                 at = ((inner % C) * (taps * C) + tap * C)[:, None] + channel[None, :]
                 w = tl.load(weight + at, mask=(tap < taps)[:, None], other=0.0)
                 through = tl.dot(value, w, through, input_precision=PRECISION)
@@ -303,7 +311,7 @@ def weigh(x, x_path, positive, raw, codes, parts, w_path, splits, length, pixels
         tap = (first + inner // C)[:, None]
         down, right = (tap + middle) // 3 - 1, (tap + middle) % 3 - 1
         total = tl.zeros([TAPS * C, C], tl.float32)  # (in, out)
-        if source == 0:
+        if source == 0:  # noqa: SIM108
             base = x + path * x_path
         else:
             base = positive + ((source - 1) * paths + path).to(tl.int64) * size
