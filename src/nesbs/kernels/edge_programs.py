@@ -45,8 +45,8 @@ def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, sourc
         place = edge * paths + path
         channel = tl.arange(0, C)
         inner = tl.arange(0, TAPS * C)  # of TAPS taps at once
-        total = tl.zeros([C], tl.float32)
-        square = tl.zeros([C], tl.float32)
+        total = tl.zeros([BLOCK, C], tl.float32)  # added up over threads once, at the end
+        square = tl.zeros([BLOCK, C], tl.float32)
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
             reach = _reach(pixel, pixels, HEIGHT, WIDTH)[:, None]
@@ -62,11 +62,11 @@ def convolve(x, x_path, weights, w_path, codes, raw, sums, splits, pixels, sourc
                 out = tl.dot(value, w, out, input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(raw + at, out.to(raw.dtype.element_ty), mask=(pixel < pixels)[:, None])
-            total += tl.sum(out, 0)
-            square += tl.sum(out * out, 0)
+            total += out
+            square += out * out
         at = (place * splits + split) * 2 * C + channel
-        tl.store(sums + at, total)
-        tl.store(sums + at + C, square)
+        tl.store(sums + at, tl.sum(total, 0))
+        tl.store(sums + at + C, tl.sum(square, 0))
 
 
 @triton.jit
@@ -74,17 +74,17 @@ def moments(x, sums, splits, pixels, C: tl.constexpr, BLOCK: tl.constexpr):
     """Sums and sums of squares of (paths, pixels, channels)."""
     split, path = tl.program_id(0), tl.program_id(1)
     channel = tl.arange(0, C)
-    total = tl.zeros([C], tl.float32)
-    square = tl.zeros([C], tl.float32)
+    total = tl.zeros([BLOCK, C], tl.float32)
+    square = tl.zeros([BLOCK, C], tl.float32)
     for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
         pixel = block * BLOCK + tl.arange(0, BLOCK)
         at = path.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
         value = tl.load(x + at, mask=(pixel < pixels)[:, None], other=0.0).to(tl.float32)
-        total += tl.sum(value, 0)
-        square += tl.sum(value * value, 0)
+        total += value
+        square += value * value
     at = (path * splits + split) * 2 * C + channel
-    tl.store(sums + at, total)
-    tl.store(sums + at + C, square)
+    tl.store(sums + at, tl.sum(total, 0))
+    tl.store(sums + at + C, tl.sum(square, 0))
 
 
 @triton.jit(do_not_specialize=["source", "target"])
@@ -191,19 +191,19 @@ def reduce(gradient, raw, statistics, codes, sums, splits, pixels, target, EDGES
         place = edge * paths + path
         mean = tl.load(statistics + place * 2 * C + channel)
         scale = tl.load(statistics + place * 2 * C + C + channel)
-        one = tl.zeros([C], tl.float32)
-        two = tl.zeros([C], tl.float32)
+        one = tl.zeros([BLOCK, C], tl.float32)
+        two = tl.zeros([BLOCK, C], tl.float32)
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
             inside, here = (pixel < pixels)[:, None], pixel[:, None] * C + channel[None, :]
             start = path.to(tl.int64) * pixels * C
             slope = tl.load(gradient + start + here, mask=inside, other=0.0).to(tl.float32)
             value = tl.load(raw + place.to(tl.int64) * pixels * C + here, mask=inside, other=0.0).to(tl.float32)
-            one += tl.sum(slope, 0)
-            two += tl.sum(slope * (value - mean[None, :]) * scale[None, :], 0)
+            one += slope
+            two += slope * (value - mean[None, :]) * scale[None, :]
         at = (place * splits + split) * 2 * C + channel
-        tl.store(sums + at, one)
-        tl.store(sums + at + C, two)
+        tl.store(sums + at, tl.sum(one, 0))
+        tl.store(sums + at + C, tl.sum(two, 0))
 
 
 @triton.jit(do_not_specialize=["target"])
