@@ -55,6 +55,7 @@ class Shape:
         self.splits = splits_of(self.blocks, max(32, SPLITS // paths))
         self.taps, self.weigh_taps = max(1, INNER // channels), max(1, WEIGH_INNER // channels)
         self.warps = 8 if self.block * channels > 4096 else 4
+        self.stages = 2 if channels >= 256 else 3  # that many weights fill the shared memory once, not twice
 
 
 class FusedEdgeCell(torch.autograd.Function):
@@ -90,7 +91,7 @@ class FusedEdgeCell(torch.autograd.Function):
         most = shape.splits
         image = {"EDGES": shape.edges, "HEIGHT": shape.height, "WIDTH": shape.width, "C": shape.channels}
         products = {"ROW": row, "FIRST3": first3, "PRECISION": precision(), **image}
-        sizes = {"TAPS": shape.taps, "BLOCK": shape.block, "num_warps": shape.warps}
+        sizes = {"TAPS": shape.taps, "BLOCK": shape.block, "num_warps": shape.warps, "num_stages": shape.stages}
         low = weights.detach().to(x.dtype)
         positive_x, positive = x.relu(), torch.empty_like(states[:-1])
         for source in range(nodes - 1):
