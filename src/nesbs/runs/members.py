@@ -63,10 +63,9 @@ def trained_members(
             work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}{where}, loss {epoch.loss:.3f}")
 
         def steps(index: int, joint: JointStep | None) -> Training:
-            criterion = joint or shared.criterion
-            from_checkpoint = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=criterion)
+            begin = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=joint or shared.criterion)
             told = partial(on_epoch, index)
-            return from_checkpoint(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
+            return begin(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
 
         workers = workers or workers_of(split, settings)
         if workers.take(len(missing)):
