@@ -78,9 +78,7 @@ def trained_members(
             for index, history in zip(group, found, strict=True):
                 losses[index] = history
                 work.note(losses=[losses[i] for i in sorted(losses)])
-                about = {"architecture": str(architectures[index]), "losses": json.dumps(history), "of": of[index]}
-                files.write_tensors(paths[index], members[index].state_dict(), **about)
-                files.discard(_checkpoint(paths[index]))
+                _save(members[index], paths[index], history, of[index])
     return members
 
 
@@ -116,6 +114,13 @@ def sizes_in_words(record: RunRecord) -> str:
         f"member {index}: {channels} channels, {count:,} parameters, {(cost or 0) / 1e6:.1f} million multiply-adds"
         for index, (channels, count, cost) in enumerate(rows, start=1)
     )
+
+
+def _save(member: Member, path: Path, losses: list[float], of: str) -> None:
+    """Write a trained member, and remove its checkpoint."""
+    about = {"architecture": str(member.architecture), "losses": json.dumps(losses), "of": of}
+    files.write_tensors(path, member.state_dict(), **about)
+    files.discard(_checkpoint(path))
 
 
 def _load(member: Member, path: Path, of: str) -> list[float]:
