@@ -41,6 +41,7 @@ ADDED_LATER |= {
     "posterior.untrained_channels",
     "supernet.batch_norm",
     "members.batch_norm",
+    "members.kernels",
 }
 ADDED_LATER |= {f"search.{name}" for name in ("judge", "gain", "gain_pool", "noise", "apart")}
 ADDED_LATER |= {f"search.limits.{name}" for name in ("parameters", "multiply_adds", "latency", "device", "per")}
