@@ -94,7 +94,7 @@ class RecordedMembers:
         for optimiser in optimisers:
             for parameter, state in optimiser.state.items():
                 if state.get("momentum_buffer") is not None:  # in the layout that the parameter has now
-                    state["momentum_buffer"] = torch.empty_like(parameter).copy_(state["momentum_buffer"])
+                    state["momentum_buffer"] = _laid_out_as(parameter, state["momentum_buffer"])
         self._run: Callable[[], list[Tensor]] = self._work
         if device.type == "cuda":
             state = [tensor for member in members for tensor in (*member.parameters(), *member.buffers())]
@@ -290,7 +290,14 @@ class FusedMembers:
         """Give every parameter that the loss reaches its gradient."""
         gradients = torch.autograd.grad(loss, self._leaves)
         for parameter, leaf, part in self._parts:
-            parameter.grad = part(gradients[leaf])
+            parameter.grad = _laid_out_as(parameter, part(gradients[leaf]))
+
+
+def _laid_out_as(parameter: Tensor, values: Tensor) -> Tensor:
+    """Values of a parameter in its own layout, which the fused optimiser wants even of dimensions of size one."""
+    if values.stride() == parameter.stride():
+        return values
+    return torch.empty_strided(parameter.shape, parameter.stride(), device=values.device).copy_(values)
 
 
 def _row_part(number: int, start: int, shape: torch.Size) -> Part:
