@@ -123,7 +123,7 @@ def several(trainings: list[Training]) -> Training:
 
 def joint_steps(group: Sequence[Architecture], split: Split) -> Training:
     """Members by our kernels, all in one step."""
-    chosen = MemberSettings.of({"epochs": 1000, "batch_size": BATCH, "kernels": "auto"})
+    chosen = MemberSettings.of({"epochs": 1000, "batch_size": BATCH, "kernels": "ours"})
     members = [build_member(nasbench201(), one, split, chosen, seed=0, name=i) for i, one in enumerate(group)]
     joint = joint_step(members, split, chosen)
     if joint is None:

@@ -163,7 +163,7 @@ def test_captured_particles_are_those_of_a_cpu():
     torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
 
 
-JOINT = {**SMALL, "channels": 16, "kernels": "auto", "together": 2}
+JOINT = {**SMALL, "channels": 16, "kernels": "ours", "together": 2}
 OTHER = nasbench201().parse("|nor_conv_1x1~0|+|none~0|nor_conv_3x3~1|+|avg_pool_3x3~0|none~1|nor_conv_3x3~2|")
 
 

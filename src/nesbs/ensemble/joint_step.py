@@ -335,7 +335,7 @@ def joint_step(
     members: Sequence[Member], split: Split, settings: MemberSettings, criterion: Criterion | None = None
 ) -> JointStep | None:
     """Return the joint step of members where the settings ask for it and kernels fit them all; else None."""
-    if settings.kernels == "plain" or not settings.capture or settings.drop_path > 0 or not members:
+    if not settings.ours(split) or not settings.capture or settings.drop_path > 0 or not members:
         return None
     networks = [member.network for member in members]
     if len({(network.channels, network.drop_paths) for network in networks}) > 1:

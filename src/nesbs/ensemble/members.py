@@ -217,7 +217,7 @@ def train_ensemble(
     together: int = DEFAULT.together,
     capture: bool = DEFAULT.capture,
     compile: bool | Literal["auto"] = DEFAULT.compile,
-    kernels: Literal["auto", "plain"] = DEFAULT.kernels,
+    kernels: Literal["auto", "ours", "plain"] = DEFAULT.kernels,
 ) -> Ensemble:
     """Train every member from scratch on the images of `split`, each on its own.
 

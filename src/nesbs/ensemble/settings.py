@@ -28,6 +28,7 @@ from nesbs.training import TrainingSettings
 Method = Literal["rounds", "forward"]
 JudgeName = Literal["likelihood", "posterior", "evidence", "trained"]
 WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2 to 7 ms a step
+WORTH_OUR_KERNELS = 3_000  # steps: compiling took some 40 s, once for a machine, and won 6 ms a step
 
 
 class LimitSettings(Settings):
@@ -188,11 +189,10 @@ class MemberSettings(TrainingSettings):
         description="on a GPU, fuse a cell's kernels by torch.compile; auto: where training is long enough; not under "
         "torchrun",
     )
-
-    kernels: Literal["auto", "plain"] = Field(
-        "plain",
-        description="on a GPU, auto trains the members that are side by side in one step of our own kernels where "
-        "these fit (NAS-Bench-201 without DropPath, widths of a power of two)",
+    kernels: Literal["auto", "ours", "plain"] = Field(
+        "auto",
+        description="on a GPU, train the members that are side by side in one step of our own kernels where these fit "
+        "(NAS-Bench-201 without DropPath, widths of a power of two); auto: where training is long enough",
     )
 
     @model_validator(mode="after")
@@ -205,8 +205,15 @@ class MemberSettings(TrainingSettings):
         """Return whether kernels are fused for training on these images: only where it is long enough to pay."""
         if split.device.type != "cuda":
             return False
-        long_enough = self.epochs * steps_per_epoch(split, self.batch_size) >= WORTH_COMPILING
-        return long_enough if self.compile == "auto" else self.compile
+        return self._steps(split) >= WORTH_COMPILING if self.compile == "auto" else self.compile
+
+    def ours(self, split: Split) -> bool:
+        """Return whether our own kernels are asked for when training on these images."""
+        return self._steps(split) >= WORTH_OUR_KERNELS if self.kernels == "auto" else self.kernels == "ours"
+
+    def _steps(self, split: Split) -> int:
+        """How many steps a training takes."""
+        return self.epochs * steps_per_epoch(split, self.batch_size)
 
     def dropped(self, epoch: int) -> float:
         """Return DropPath's probability in an epoch (from 0).
