@@ -14,18 +14,21 @@ from benchmarks.timing import machine
 from nesbs import files
 from nesbs.spaces import darts, nasbench201
 
+PARTS = ["members", "supernets", "estimation", "svgd", "scoring"]
+
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--toy", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--only", nargs="*", choices=["steps", "estimation", "svgd", "scoring"], help="these alone")
+    parser.add_argument("--only", nargs="*", choices=PARTS, help="these alone")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     chosen = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     small = {"rounds": 2, "deltas": 2, "size": 3, "steps": 10, "repeats": 1} if chosen.toy else {}
     few = {"ensembles": 50, "candidates": 5, "images": 100, "repeats": 1} if chosen.toy else {}
     parts: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
-        "steps": lambda: steps.measure(toy=chosen.toy, device=device),
+        "members": lambda: steps.members(toy=chosen.toy, device=device),
+        "supernets": lambda: steps.supernets(toy=chosen.toy, device=device),
         "estimation": lambda: estimation.measure(toy=chosen.toy, device=device),
         "svgd": lambda: [svgd.measure(space, device=device, **small) for space in (nasbench201(), darts())],
         "scoring": lambda: [scoring.measure(**few)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,12 +11,17 @@ import torch
 from benchmarks.timing import compared, kernels, step_seconds
 from nesbs.data import Split
 from nesbs.data.split import make_split
-from nesbs.ensemble import MemberSettings, build_member, member_training
+from nesbs.ensemble import MemberSettings, build_member, joint_step, member_training
 from nesbs.spaces import Architecture, Space, darts, nasbench201, zoo
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
+from nesbs.supernet.fused_network import EDGE_CODES, choices
 from nesbs.supernet.train import supernet_training
-from nesbs.training import Training, side_by_side
+from nesbs.training import Training
 
+BANDWIDTH = 4.8e12  # bytes a second of an H200's memory
+CONVOLUTION_CODES = (EDGE_CODES["nor_conv_1x1"], EDGE_CODES["nor_conv_3x3"])
+TIMES: dict[str, Any] = {"block": 20, "repeats": 3}
+SMALL: dict[str, Any] = {"cells": 3, "channels": 4, "batch_size": 16, "block": 1, "repeats": 1}
 CONVOLUTIONS = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 
 
@@ -28,50 +33,53 @@ def random_images(count: int, device: str) -> Split:
     return make_split(images, torch.arange(count) % 10, names, source="random images").to(device)
 
 
+def member_steps(space: Space, architectures: Sequence[Architecture], split: Split, **settings: object) -> Training:
+    """A step of each member: in one where our kernels fit them all, else one after the other."""
+    chosen = MemberSettings.of({"epochs": 1000, **settings})
+    members = [build_member(space, one, split, chosen, seed=0, name=i) for i, one in enumerate(architectures)]
+    joint = joint_step(members, split, chosen)
+    trainings = [member_training(one, split, chosen, seed=0, name=i, criterion=joint) for i, one in enumerate(members)]
+    while True:
+        for steps in trainings:
+            next(steps)
+        if joint is not None:
+            joint.run()
+        yield
+
+
+def by_bytes(space: Space, architectures: Sequence[Architecture], batch_size: int) -> float:
+    """Seconds that our kernels would take for cells of members if each state were read and written once a kernel.
+
+    States are numbers of two bytes; five cells a stage, 16 channels at first, images of 32×32.
+    """
+    moved = 0.0
+    for architecture in architectures:
+        live = [EDGE_CODES[operation] for _, _, _, operation in choices(space, architecture)]
+        convolutions = sum(code in CONVOLUTION_CODES for code in live)
+        # A convolution takes nine (convolve, reduce and weigh two each, undo three), an edge two, a cell eleven more.
+        states = 9 * convolutions + 2 * len(live) + 11
+        moved += sum(5 * batch_size * 32 * 32 * 16 * 2 / 2**stage * states for stage in range(3))
+    return moved / BANDWIDTH
+
+
 def member(
-    name: str, space: Space, architecture: Architecture, split: Split, *, block: int, repeats: int, **settings: object
-) -> dict[str, Any]:
-    """A member's step as it is trained, against the same step eager and in float32."""
-
-    def steps(**more: object) -> Training:
-        chosen = MemberSettings.of({"epochs": 1000, **settings, **more})
-        built = build_member(space, architecture, split, chosen, seed=0, name=0)
-        return member_training(built, split, chosen, seed=0, name=0)
-
-    started, mine = time.perf_counter(), steps(compile=True)
-    next(mine)
-    prepared = time.perf_counter() - started
-    ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
-    plain = step_seconds(steps(capture=False, compile=False, precision="float32"), block=block, repeats=repeats)
-    return {**compared(f"member, {name}", ours, plain), "prepare_seconds": prepared, **busy}
-
-
-def together(
     name: str,
     space: Space,
-    architecture: Architecture,
+    architectures: Sequence[Architecture],
     split: Split,
     *,
-    count: int = 3,
+    block: int,
     repeats: int,
     **settings: object,
 ) -> dict[str, Any]:
-    """Several members side by side against one after the other: an epoch of each."""
-    chosen = MemberSettings.of({"epochs": 1, "compile": True, **settings})
-
-    def train(group: int) -> float:
-        members = [build_member(space, architecture, split, chosen, seed=0, name=i) for i in range(count)]
-        trainings = [member_training(built, split, chosen, seed=0, name=i) for i, built in enumerate(members)]
-        for steps in trainings:
-            next(steps)  # captured before the clock starts
-        started = time.perf_counter()
-        for start in range(0, count, group):
-            side_by_side(trainings[start : start + group])
-        return time.perf_counter() - started
-
-    return compared(
-        f"{count} members, {name}", [train(count) for _ in range(repeats)], [train(1) for _ in range(repeats)]
-    )
+    """A step of members as they are trained, against the same steps eager and in float32."""
+    started, mine = time.perf_counter(), member_steps(space, architectures, split, compile=True, **settings)
+    next(mine)
+    prepared = time.perf_counter() - started
+    ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
+    eager = {"capture": False, "compile": False, "precision": "float32"}
+    plain = step_seconds(member_steps(space, architectures, split, **settings, **eager), block=block, repeats=repeats)
+    return {**compared(name, ours, plain), "prepare_seconds": prepared, **busy}
 
 
 def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int, **settings: object) -> dict[str, Any]:
@@ -92,27 +100,36 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
     return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared, **busy}
 
 
-def measure(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
-    """All of them: the paper's settings on a GPU, small networks on a CPU."""
-    deep = nasbench201().parse(CONVOLUTIONS)
+def supernets(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
+    """The paper's settings on a GPU, a small network on a CPU."""
     if toy or device == "cpu":
-        few = random_images(64, "cpu")
-        small: dict[str, Any] = {"cells": 3, "channels": 4, "batch_size": 16, "block": 1, "repeats": 1}
-        yield member("NAS-Bench-201, small", nasbench201(), deep, few, **small)
-        yield supernet("NAS-Bench-201, small", nasbench201(), few, **small)
+        yield supernet("NAS-Bench-201, small", nasbench201(), random_images(64, "cpu"), **SMALL)
         return
     split = random_images(25_600, device)
-    times: dict[str, Any] = {"block": 20, "repeats": 3}
     paper: dict[str, Any] = {"cells": 8, "channels": 16, "partial": 2, "batch_size": 128}
-    full: dict[str, Any] = {"auxiliary": 0.4, "drop_path": 0.2, "cutout": 16, "batch_size": 96}
     edges: dict[str, Any] = {"channels": 16, "batch_size": 128}
-    yield supernet("DARTS, 8 cells, 16 channels, K=2, batch 128", darts(), split, **times, **paper)
+    yield supernet("DARTS, 8 cells, 16 channels, K=2, batch 128", darts(), split, **TIMES, **paper)
     for cells, paths, precision in (
         *((1, "one", "float32"), (1, "one", "bfloat16"), (5, "one", "float32"), (5, "one", "bfloat16")),
         (1, "fair", "bfloat16"),
     ):
         more: dict[str, Any] = {**edges, "cells": cells, "paths": paths, "precision": precision}
-        yield supernet(f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **times, **more)
-    yield member("NAS-Bench-201, batch 256", nasbench201(), deep, split, **times, batch_size=256)
-    yield together("NAS-Bench-201, batch 256", nasbench201(), deep, split, repeats=2, batch_size=256)
-    yield member("DARTS, 20 cells, 36 channels, batch 96", darts(), zoo["darts-v2"], split, **times, **full)
+        yield supernet(f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **TIMES, **more)
+
+
+def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
+    """Members of the benchmark's and the paper's size on a GPU, a small one on a CPU."""
+    space, deep = nasbench201(), nasbench201().parse(CONVOLUTIONS)
+    if toy or device == "cpu":
+        yield member("member, NAS-Bench-201, small", space, [deep], random_images(64, "cpu"), **SMALL)
+        return
+    split = random_images(25_600, device)
+    six = "+".join("|" + "".join(f"nor_conv_3x3~{source}|" for source in range(node)) for node in (1, 2, 3))
+    three = [deep, space.parse(six), *space.sample(1, generator=torch.Generator().manual_seed(1))]
+    for name, group in (("member", [deep]), ("3 different members in one step", three)):
+        row = member(f"{name}, NAS-Bench-201, batch 256", space, group, split, **TIMES, batch_size=256)
+        yield {**row, "cells_by_bytes_seconds": by_bytes(space, group, 256)}
+    full: dict[str, Any] = {"auxiliary": 0.4, "drop_path": 0.2, "cutout": 16, "batch_size": 96}
+    compiled: dict[str, Any] = {**TIMES, "batch_size": 256, "kernels": "plain"}
+    yield member("member, NAS-Bench-201, batch 256, torch.compile", space, [deep], split, **compiled)
+    yield member("member, DARTS, 20 cells, 36 channels, batch 96", darts(), [zoo["darts-v2"]], split, **TIMES, **full)
