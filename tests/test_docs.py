@@ -328,6 +328,17 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     )
     assert f"{gpu[0]:.2f} s on NAS-Bench-201's relaxation, {gpu[1]:.2f} s on that of DARTS" in said
     assert f"(torch 2.13.0) {cpu[0]:.1f} s and {cpu[1]:.1f} s" in said
+    one, three, compiled = tables.read("benchmarks", "h200-members.json")["results"]
+    assert f"in one step take {three['seconds'] / one['seconds']:.1f} times as long as one" in said
+    busy, busy_three = (1e3 * row["kernel_seconds"] for row in (one, three))
+    assert f"One member's kernels take {busy:.1f} ms, those of three {busy_three:.1f};" in said
+    least, least_three = (1e3 * row["cells_by_bytes_seconds"] for row in (one, three))
+    assert f"memory would take {least:.2f} and {least_three:.2f} ms" in said
+    products = sum(row["longest"][name] for row in (one, three) for name in ("convolve", "pull", "weigh"))
+    assert 0.55 < products / (one["kernel_seconds"] + three["kernel_seconds"]) < 0.7  # two thirds
+    assert (
+        f"took {one['prepare_seconds']:.0f} s, once; `torch.compile` takes {compiled['prepare_seconds']:.0f} s" in said
+    )
     steps = {row["name"]: row for row in tables.read("benchmarks", "h200.json")["results"]}
     paper = steps["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"]
     small = steps["supernet, NAS-Bench-201, N=1, one, float32"]

@@ -14,7 +14,7 @@ EPS, MOMENTUM = 1e-5, 0.1  # BatchNorm's
 PIXELS, BYTES = 128, 2**14  # a program works on at once, at most
 # Taps of a convolution times channels that are multiplied at once, and programs among which the pixels of an edge are
 # split, both at most: of convolutions, and of the gradients by their weights.
-INNER, SPLITS = 64, 256
+INNER, SPLITS = 1, 256
 WEIGH_INNER, WEIGH_SPLITS = 64, 128
 
 
