@@ -69,6 +69,95 @@ def demo_compared():
     return "\n".join(lines)
 
 
+TABLE_ROWS = {  # rows of results/cifar10-table, in the page's words
+    "nesbs": "`nesbs`, ours",
+    "nesbs-mc": "`nesbs-mc`, ours by Monte Carlo",
+    "paper": "the paper's method to the letter",
+    "paper-mc": "the same by Monte Carlo",
+    "likeliest": "deep ensemble of the posterior's likeliest",
+    "deep": "deep ensemble of the best of the pool",
+    "oracle": "deep ensemble of the benchmark's best, an oracle's",
+    "nes-rs-50": "`nes-rs` with 50 candidates",
+}
+
+
+def _row_name(name):
+    return TABLE_ROWS.get(name, f"`{name}`")
+
+
+def compared(record):
+    """A joined comparison as two tables: measures and costs of every row; differences over seeds and over images."""
+    columns = {
+        "error %": ("error", 100, 2),
+        "NLL": ("nll", 1, 4),
+        "Brier": ("brier", 1, 4),
+        "ECE": ("ece", 1, 4),
+        "ECE, scaled": ("scaled_ece", 1, 4),
+        "PPD %": ("disagreement", 100, 2),
+        "search s": ("search_seconds", 1, 0),
+        "training s": ("training_seconds", 1, 0),
+        "memory, GiB": ("peak_memory", 2**-30, 1),
+    }
+    lines = [f"| | seeds | {' | '.join(columns)} |", "| --- " * (2 + len(columns)) + "|"]
+    for name, row in record["methods"].items():
+        mean = {key: value["mean"] for key, value in {**row["mean"], **row["cost"]}.items()}
+        cells = [f"{factor * mean[key]:.{digits}f}" if key in mean else "–" for key, factor, digits in columns.values()]
+        lines.append(f"| {_row_name(name)} | {len(row['seeds'])} | {' | '.join(cells)} |")
+    kinds = "error, over seeds | error, over images | NLL, over seeds | NLL, over images"
+    lines += ["", f"| less {_row_name(record['reference'])} | {kinds} |", "| --- " * 5 + "|"]
+    for name, (error, nll) in zip(
+        list(record["methods"])[1:], zip(_apart(record, "error"), _apart(record, "nll"), strict=True), strict=True
+    ):
+        cells = [_cell(each, 100, 2) for each in error] + [_cell(each, 1, 4) for each in nll]
+        lines.append(f"| {_row_name(name)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _apart(record, measure):
+    """The differences of every row but the first, the reference: over seeds, and over images."""
+    for row in list(record["methods"].values())[1:]:
+        over_images = (row["images"] or {}).get("difference") or {}
+        yield row["difference"].get(measure), over_images.get(measure)
+
+
+def _cell(found, factor, digits):
+    """A difference with its interval, or without one where there are too few seeds."""
+    if found is None:
+        return "–"
+    values = [None if found[key] is None else factor * found[key] for key in ("mean", "low", "high")]
+    return f"{values[0]:+.{digits}f}".replace("-", "−") if None in values else _between(*values, digits)
+
+
+CHANCE = {  # by the sides of two intervals, over seeds and over images: 1 above zero, −1 below, 0 with zero inside
+    (1, 1): "worse beyond chance, over seeds and over images",
+    (-1, -1): "better beyond chance, over seeds and over images",
+    (1, 0): "worse over seeds, not over images",
+    (-1, 0): "better over seeds, not over images",
+    (0, 1): "worse over images, not over seeds",
+    (0, -1): "better over images, not over seeds",
+    (None, 1): "worse over images, too few seeds",
+    (None, -1): "better over images, too few seeds",
+    (0, 0): "not told apart",
+    (None, 0): "not told apart over images, too few seeds",
+}
+
+
+def beyond_chance(record, measure):
+    """What is beyond chance by a measure and what is not, in words: 95 % intervals of differences to the reference."""
+    found = {}
+    for name, sides in zip(list(record["methods"])[1:], _apart(record, measure), strict=True):
+        found.setdefault(tuple(map(_side, sides)), []).append(_row_name(name))
+    said = "; ".join(f"{words}: {', '.join(found[sides])}" for sides, words in CHANCE.items() if sides in found)
+    return f"By {measure}, beside {_row_name(record['reference'])}: {said}.".replace("By nll", "By NLL")
+
+
+def _side(found):
+    """1 where an interval lies above zero, −1 below, 0 where it holds zero, None where there is none."""
+    if found is None or found["low"] is None:
+        return None
+    return (found["low"] > 0) - (found["high"] < 0)
+
+
 def demo_in_words():
     """The means over the seeds, as a sentence has them."""
     means = [

@@ -62,7 +62,8 @@ def train_member(space, architecture, split, settings, **options):
 def without_seconds(value):
     """A record without what depends on the machine's mood."""
     if isinstance(value, dict):
-        return {key: without_seconds(inner) for key, inner in value.items() if "seconds" not in key}
+        moody = ("seconds", "memory")
+        return {key: without_seconds(inner) for key, inner in value.items() if not any(map(key.count, moody))}
     return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -25,6 +25,7 @@ from nesbs.compare.pool import Pool
 from nesbs.ensemble import design_member, forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
+from nesbs.evaluation.calibration import cross_calibrate
 from nesbs.records import ComparisonRecord, ComparisonRecords
 from nesbs.report import comparison_as_markdown, draw_comparison, render_comparison_page
 from nesbs.rivals import SearchRequest, gdas
@@ -106,8 +107,17 @@ def test_nothing_is_trained_twice_and_everything_is_measured(whole):
         assert entry["mean"]["error"]["standard_error"] == pytest.approx(np.std(errors, ddof=1) / 3**0.5)
 
 
-def test_the_same_command_and_more_methods_find_what_is_there(whole, monkeypatch):
+def test_the_same_command_and_more_methods_find_what_is_there(whole, monkeypatch, tmp_path):
     folder, value, _ = whole
+    kept = [
+        "recipe.yaml",
+        "seed-*/recipe.yaml",
+        "seed-*/record.json",
+        "seed-*/rivals/*",
+    ]  # of seeds made apart
+    for path in [path for pattern in kept for path in folder.glob(pattern)]:
+        (tmp_path / path.relative_to(folder)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tmp_path / path.relative_to(folder))
 
     def refuse(*_, **__):
         raise AssertionError("trained again")
@@ -115,6 +125,7 @@ def test_the_same_command_and_more_methods_find_what_is_there(whole, monkeypatch
     monkeypatch.setattr("nesbs.runs.members.member_training", refuse)
     monkeypatch.setattr(sys.modules["nesbs.rivals.snapshot"], "member_training", refuse)
     assert compare(recipe(), folder, ENSEMBLES, seeds=3).to_json() == value
+    assert compare(recipe(), tmp_path, ENSEMBLES, seeds=3).to_json() == value
     for seed in range(3):
         (folder / f"seed-{seed}" / "rivals" / "nes-re.json").unlink()  # measured again, not trained again
     again = compare(recipe(), folder, ["nesbs", "nes-re"], seeds=3).to_json()
@@ -230,6 +241,27 @@ def test_each_method_pays_for_what_it_used(whole):
     assert outcome["nes-rs"]["search_seconds"] <= sum(costs.values())
     assert outcome["deep"]["evaluations"] == 6
     assert outcome["single-best"]["training_seconds"] == outcome["mc-droppath"]["training_seconds"] > 0
+
+
+def test_outcomes_hold_the_scaled_ensemble_and_the_memory_of_what_was_used(whole):
+    folder, value, _ = whole
+    run = Run.open(folder / "seed-0")
+    outcome = value["methods"]["deep"]["seeds"][0]
+    logits = Harness(run).predict([run.space.parse(text) for text in outcome["architectures"]])
+    combined = metrics.combine(logits, run.recipe.ensemble.combine)
+    expected = cross_calibrate(combined, run.data.test.labels, bins=run.recipe.evaluation.bins)
+    found = outcome["scores"]["temperature"]["ensemble"]
+    assert found["temperatures"] == pytest.approx(expected.temperatures)
+    assert found["after"] == pytest.approx(expected.after)
+    assert value["methods"]["deep"]["mean"]["scaled_ece"]["mean"] > 0
+    peaks = {
+        name: stage["peak_memory"] for name, stage in files.read_json(run.folder / "record.json")["stages"].items()
+    }
+    judged, trained = "pool-1-epochs-search_train", "pool-2-epochs-all"
+    assert outcome["peak_memory"] == max(peaks[judged], peaks[trained])
+    own = value["methods"]["nesbs"]["seeds"][0]["peak_memory"]
+    searched = max(peaks[name] for name in ("supernet", "posterior", "selection"))
+    assert searched <= own <= max(searched, peaks[trained])  # the pool grew with the methods after it
 
 
 def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):

@@ -5,6 +5,7 @@ candidates (`PoolSearch.select`), and changes further steps where it differs fro
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import asdict
 
 from torch import Tensor
 
@@ -15,8 +16,9 @@ from nesbs.data import Dataset
 from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
 from nesbs.evaluation import score_logits
+from nesbs.evaluation.calibration import cross_calibrate
 from nesbs.records.comparison import OutcomeRecord
-from nesbs.records.metrics import EnsembleMetrics
+from nesbs.records.metrics import Calibrated, EnsembleMetrics, Temperature
 from nesbs.records.recipe import Recipe
 from nesbs.runs.folder import read_selection
 from nesbs.runs.stage_progress import device_name
@@ -63,6 +65,14 @@ class Method(ABC):
     def training_seconds(self, harness: Harness, selection: Selection) -> float:
         """What training the chosen networks in full took."""
         return 0.0 if harness.settings.measure == "supernet" else harness.trained.seconds(selection.architectures)
+
+    def peak_memory(self, harness: Harness) -> int | None:
+        """Bytes that the stages which the method used took at most, whoever had them made; None where none tells."""
+        used = [harness.judged.folder.name] if self.trains_pool(harness.run.recipe) else [*self.stages]
+        used += [f"rival {self.name}", self.name]
+        used += [harness.trained.folder.name] if harness.settings.measure == "trained" and self.in_pool else []
+        peaks = [harness.run.record.stage(stage).peak_memory for stage in used]
+        return max((peak for peak in peaks if peak is not None), default=None)
 
     def copies(self, harness: Harness) -> int:
         """How often each chosen network predicts: once, but for methods that make several predictions of one."""
@@ -115,7 +125,8 @@ class Method(ABC):
             advice = "lower members.learning_rate or set members.clip"
             raise NesbsError(f"{self.name}: predictions are not numbers: {advice}")
         combined = metrics.combine(logits, run.recipe.ensemble.combine)
-        scores = score_logits(logits, combined, labels, bins=run.recipe.evaluation.bins)
+        bins = run.recipe.evaluation.bins
+        scores = score_logits(logits, combined, labels, bins=bins)
         outcome = OutcomeRecord(
             method=self.name,
             architectures=tuple(str(architecture) for architecture in selection.architectures),
@@ -125,11 +136,20 @@ class Method(ABC):
             search_seconds=round(self.search_seconds(harness), 3),
             over_budget=self.over_budget(harness),
             training_seconds=round(self.training_seconds(harness, selection), 3),
+            peak_memory=self.peak_memory(harness),
             **self.size(harness, selection),
-            scores=EnsembleMetrics(**scores.to_json()),
+            scores=EnsembleMetrics(**scores.to_json(), temperature=_scaled(combined, labels, bins)),
         )
         images = {"error": combined.argmax(-1) != labels, "nll": -combined.gather(1, labels[:, None])[:, 0]}
         of = f"the test images of {self.name} in {run.folder.name}"
         files.write_tensors(rival_file(run.folder, self.name, "images.safetensors"), images, of=of)
         outcome.write(path)
         return outcome
+
+
+def _scaled(combined: Tensor, labels: Tensor, bins: int) -> Temperature | None:
+    """Temperature scaling of the ensemble alone, for all methods on the same halves of the test images."""
+    if len(labels) < 2:
+        return None
+    scaled = cross_calibrate(combined, labels, bins=bins)
+    return Temperature(fitted_on="test halves", images=len(labels), ensemble=Calibrated(**asdict(scaled)))

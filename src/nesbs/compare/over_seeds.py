@@ -6,32 +6,20 @@ Each seed has a run folder of its own, in which every method has the same data, 
 nothing is trained twice, and the same command resumes. More methods or more seeds in the same folder use what is there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from nesbs import files
 from nesbs.cluster import Workers
 from nesbs.compare.ahead import supernet_ahead, train_ahead
-from nesbs.compare.harness import Harness, rival_file
+from nesbs.compare.harness import Harness
 from nesbs.compare.method import Method
 from nesbs.compare.methods import REFERENCE, methods_of
+from nesbs.compare.rows import Row, comparison_of
 from nesbs.data import Dataset, load_dataset
 from nesbs.errors import NesbsError
-from nesbs.evaluation import over_images, paired, summarise
 from nesbs.records import RunRecord, is_comparison
-from nesbs.records.comparison import (
-    ComparisonRecord,
-    DifferenceRecord,
-    ImagesRecord,
-    MethodRecord,
-    OutcomeRecord,
-    RivalsRecord,
-    SummaryRecord,
-)
+from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.recipe import RECIPE, Recipe
 from nesbs.runs import folder as folders
 from nesbs.runs.checks import check_recipe
@@ -39,11 +27,6 @@ from nesbs.runs.resumable_run import Run
 from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.settings import MAX_SEEDS
 from nesbs.spaces import Architecture, Space, get_space
-
-MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement")
-PER_IMAGE = ("error", "nll")
-COSTS = ("search_seconds", "training_seconds", "evaluations")
-SIZES = ("parameters", "multiply_adds")
 
 
 def compare(
@@ -59,7 +42,6 @@ def compare(
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
     chosen = methods_of(methods, measure=recipe.rivals.measure)
     recipe, progress = begin(recipe, folder, chosen, seeds), progress or Progress()
-    outcomes: dict[str, list[OutcomeRecord]] = {method.name: [] for method in chosen}
     numbers = [recipe.seed + offset for offset in range(seeds)]
 
     def run_of(seed: int) -> Run:
@@ -72,22 +54,12 @@ def compare(
         progress.plan((), seeds_left=seeds - place)
         harness = Harness(run_of(seed))
         for method in chosen:
-            outcomes[method.name].append(outcome := method.outcome(harness).replace(seed=seed))
+            outcome = method.outcome(harness)
             for measure, value in outcome.scores.plain() if outcome.scores else ():
                 progress.figure(harness.run.folder, f"test/{measure} of {method.name}", value, 0)
-    runs = [folder / f"seed-{seed}" for seed in numbers]
-    record = ComparisonRecord(
-        data=recipe.data.name,
-        space=recipe.space.name,
-        size=recipe.ensemble.size,
-        seeds=tuple(numbers),
-        device=device_name(device),
-        reference=REFERENCE,
-        sampler=recipe.sampler.name,
-        rivals=RivalsRecord(**recipe.rivals.model_dump(mode="json")),
-        added=recipe.additions(),
-        methods={name: _over_seeds(name, outcomes, _over_images(runs, name)) for name in outcomes},
-    )
+    runs = tuple(folder / f"seed-{seed}" for seed in numbers)
+    rows = {method.name: Row(method.name, runs) for method in chosen}
+    record = comparison_of(rows, REFERENCE, recipe, device_name(device))
     record.write(folder / ComparisonRecord.FILE)
     return record
 
@@ -145,51 +117,3 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[Method]
     check_recipe(recipe, data, space)
     for method in methods:
         method.check(recipe, data, space)
-
-
-def _over_seeds(
-    name: str, outcomes: Mapping[str, Sequence[OutcomeRecord]], images: ImagesRecord | None
-) -> MethodRecord:
-    """One method over all seeds: its outcomes, their means, and differences to the reference."""
-    own, reference = (MethodRecord(seeds=tuple(outcomes[each])) for each in (name, REFERENCE))
-    return own.replace(
-        mean={measure: _mean(own.values(measure)) for measure in MEASURES},
-        cost={
-            cost: _mean([float(getattr(outcome, cost)) for outcome in outcomes[name]])
-            for cost in (*COSTS, *SIZES)
-            if all(getattr(outcome, cost) is not None for outcome in outcomes[name])  # older outcomes have no sizes
-        },
-        difference=None
-        if name == REFERENCE
-        else {
-            measure: DifferenceRecord(**paired(own.values(measure), reference.values(measure)).to_json())
-            for measure in MEASURES
-        },
-        images=images,
-    )
-
-
-def _mean(values: Sequence[float]) -> SummaryRecord:
-    return SummaryRecord(**asdict(summarise(values)))
-
-
-def _over_images(runs: Sequence[Path], name: str) -> ImagesRecord | None:
-    """Bootstrap intervals over the test images, of means over the seeds; None where images were not kept."""
-    own, reference = (_per_image(runs, each) for each in (name, REFERENCE))
-    if own is None:
-        return None
-    table = own if name == REFERENCE or reference is None else np.concatenate([own, own - reference], 1)
-    intervals = [DifferenceRecord(**asdict(interval)) for interval in over_images(table)]
-    differences = dict(zip(PER_IMAGE, intervals[len(PER_IMAGE) :], strict=False))
-    return ImagesRecord(**dict(zip(PER_IMAGE, intervals, strict=False)), difference=differences or None)
-
-
-def _per_image(runs: Sequence[Path], name: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """Mean error and NLL over the seeds, (images, 2); None where a seed's are missing or not numbers."""
-    paths = [rival_file(run, name, "images.safetensors") for run in runs]
-    if not all(path.is_file() for path in paths):
-        return None
-    of = [f"the test images of {name} in {run.name}" for run in runs]
-    seeds = [files.read_tensors(path, of=each)[0] for path, each in zip(paths, of, strict=True)]
-    table = np.stack([np.mean([seed[measure].double().numpy() for seed in seeds], 0) for measure in PER_IMAGE], 1)
-    return table if np.isfinite(table).all() else None

@@ -102,15 +102,11 @@ class PosteriorSearch(Method):
 class RunSearch(PosteriorSearch):
     """What the run itself chooses, where no budget in seconds changes its rounds."""
 
+    stages = ("supernet", "posterior", "selection")
+
     def choose(self, harness: Harness) -> Selection:
         """Take the run's own selection."""
         return harness.run.selection() if harness.settings.seconds is None else super().choose(harness)
-
-    def search_seconds(self, harness: Harness) -> float:
-        """What the run's own search took."""
-        if harness.settings.seconds is None:
-            return harness.seconds("supernet", "posterior", "selection")
-        return super().search_seconds(harness)
 
 
 def _proposals(harness: CurveHarness, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:

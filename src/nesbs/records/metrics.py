@@ -226,6 +226,21 @@ class EnsembleMetrics(NetworkMetrics):
         return NetworkMetrics(**lowest(self.members or ()))
 
     @property
+    def scaled_nll(self) -> Number | None:
+        """The ensemble's NLL after temperature scaling; None where it was not scaled."""
+        return self._after_scaling.nll
+
+    @property
+    def scaled_ece(self) -> Number | None:
+        """The ensemble's ECE after temperature scaling; None where it was not scaled."""
+        return self._after_scaling.ece
+
+    @property
+    def _after_scaling(self) -> NetworkMetrics:
+        own = (self.temperature or Temperature()).ensemble or Calibrated()
+        return own.after or NetworkMetrics()
+
+    @property
     def total_parameters(self) -> Number | None:
         """The parameters of all members; None where those of one are missing."""
         return whole_sum(self.parameters or ())
