@@ -27,7 +27,7 @@ from soak.faults import DISTURBED, FAULTS
 from soak.inputs import Make, try_input
 from soak.judging import COLUMNS, Fault, Verdict, plain, repeat
 
-SHARES = {"setting": 0.71, "recipe": 0.08, "run-file": 0.1, "image": 0.05, "option": 0.06}  # of the inputs
+SHARES = {"setting": 0.72, "recipe": 0.07, "run-file": 0.1, "image": 0.05, "option": 0.06}  # of the inputs
 EACH_FAULT = 12  # how often each of the other faults is tried
 KINDS = ("kill", *SHARES, *FAULTS)
 RECORD = Path("results/soak/soak.json")

@@ -1,5 +1,6 @@
 """Small data sets written in the real layouts."""
 
+import gzip
 import pickle
 import struct
 
@@ -102,3 +103,18 @@ def write_folder(root, classes=("ant", "bee"), count=10, size=(10, 10), mode="RG
             pixels = g.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
             Image.fromarray(pixels).convert(mode).save(root / name / f"{i}.png")
     return root
+
+
+def write_fashion_mnist(root, counts=(20, 10), *, packed=True):
+    """Fashion-MNIST with so many random images of each part, labels 0 to 9 in turn; bytes of the training images."""
+    root.mkdir(parents=True, exist_ok=True)
+    random, first = np.random.default_rng(0), None
+    for part, count in zip(("train", "t10k"), counts, strict=True):
+        pixels = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        first = pixels if first is None else first
+        labels = np.arange(count, dtype=np.uint8) % 10
+        for name, array in ((f"{part}-images-idx3-ubyte", pixels), (f"{part}-labels-idx1-ubyte", labels)):
+            content = struct.pack(f">4B{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
+            path = root / (f"{name}.gz" if packed else name)
+            path.write_bytes(gzip.compress(content, 1) if packed else content)
+    return first

@@ -2,11 +2,14 @@
 
 CIFAR-10 and CIFAR-100 have two official layouts, binary and Python pickles. ImageNet16-120 is pickles in the folder
 `ImageNet16` that hold all 1,000 classes of ImageNet at 16×16, labelled from 1; the data set is the first 120 of them
-(NAS-Bench-201), 151,700 training images and, for testing, the 6,000 of `val_data`.
+(NAS-Bench-201), 151,700 training images and, for testing, the 6,000 of `val_data`. Fashion-MNIST is four files in
+MNIST's own layout (idx), usually packed with gzip.
 """
 
+import gzip
 import importlib
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +26,18 @@ from nesbs.errors import NesbsError, did_you_mean
 CIFAR_SHAPE = (3, 32, 32)
 AT_ONCE = 1000  # records of a binary file that are read together
 IMAGENET16_CLASSES, IMAGENET16_SHAPE = 120, (3, 16, 16)
+FASHION_SHAPE = (1, 28, 28)
+FASHION_LARGEST = 60_000 * math.prod(FASHION_SHAPE)  # bytes of its largest file, unpacked
+FASHION_PLACES = ("", "fashion-mnist", "FashionMNIST/raw")  # below data.root; the last is torchvision's
 ELSEWHERE = {  # how to get what torchvision does not fetch
+    "fashion-mnist": "is given out at github.com/zalandoresearch/fashion-mnist, and is in Debian's package "
+    "dataset-fashion-mnist: put its four files into one folder",
     "fashion-mini": "is inside the package: there is nothing to fetch",
     "imagenet": "is given out by image-net.org to those who register: unpack ILSVRC 2012 into train/ and val/",
     "imagenet16-120": "is given out with NAS-Bench-201 (github.com/D-X-Y/NAS-Bench-201): unpack it into ImageNet16/",
 }
+_FASHION = "T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
+FASHION_CLASSES = tuple(_FASHION.split(", "))
 CLASSES_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _FINE_LABELS = (
     "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can "
@@ -91,6 +101,17 @@ def load_imagenet16(root: Path) -> tuple[Split, Split]:
     files = [f"train_data_batch_{number}" for number in range(1, 11)]
     train = make_split(*_read_imagenet16(folder, files), names, source=str(folder))
     return train, make_split(*_read_imagenet16(folder, ("val_data",)), names, source=str(folder), like=train)
+
+
+def load_fashion_mnist(root: Path) -> tuple[Split, Split]:
+    """Read both parts of Fashion-MNIST from the folder below `root` that holds its files."""
+    parts = []
+    for part in ("train", "t10k"):
+        images = _read_idx(_idx_file(root, f"{part}-images-idx3-ubyte"), FASHION_SHAPE[1:])
+        labels = _read_idx(_idx_file(root, f"{part}-labels-idx1-ubyte"), ())
+        parts.append((torch.from_numpy(images).reshape(-1, *FASHION_SHAPE), torch.from_numpy(labels.astype(np.int64))))
+    train = make_split(*parts[0], FASHION_CLASSES, source=f"{root}, training part")
+    return train, make_split(*parts[1], FASHION_CLASSES, source=f"{root}, test part", like=train)
 
 
 def download(name: str, root: Path) -> bool:
@@ -158,6 +179,36 @@ def _read_imagenet16(folder: Path, names: Sequence[str]) -> tuple[Tensor, Tensor
         first = labels <= IMAGENET16_CLASSES
         parts.append((images[first], labels[first] - 1))
     return _joined(_emptied(parts), sum(len(labels) for _, labels in parts), IMAGENET16_SHAPE)
+
+
+def _idx_file(root: Path, name: str) -> Path:
+    """The file of this name, packed or not, in any of the folders that may hold it."""
+    for place in FASHION_PLACES:
+        for path in (root / place / name, root / place / f"{name}.gz"):
+            if path.is_file():
+                return path
+    raise NesbsError(f"{root} has no file {name} or {name}.gz: put the four files of Fashion-MNIST there (data.root)")
+
+
+def _read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The bytes of an idx file, (items, *shape): two zeros, 8 for bytes, the number of axes, their lengths, the items.
+
+    Lengths are four bytes each, the highest first.
+    """
+    axes = 1 + len(shape)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            head = np.frombuffer(file.read(4 + 4 * axes), dtype=np.uint8)
+            start, lengths = head[:4].tolist(), head[4:].view(">u4").tolist() if len(head) == 4 + 4 * axes else []
+            if start != [0, 0, 8, axes] or tuple(lengths[1:]) != shape:
+                raise NesbsError(f"{path} is not what Fashion-MNIST has there (found the bytes {bytes(head).hex()})")
+            wanted = math.prod(lengths)
+            content = file.read(min(wanted, FASHION_LARGEST) + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise NesbsError(f"{path} cannot be read ({_first_line(error)}): copy it again") from None
+    if len(content) != wanted:
+        raise NesbsError(f"{path} says that it holds {wanted:,} bytes and does not: it is cut short, copy it again")
+    return np.frombuffer(bytearray(content), dtype=np.uint8).reshape(lengths)
 
 
 def _emptied(parts: list[Part]) -> Iterator[Part]:

@@ -24,6 +24,10 @@ DATASETS = {
     "fashion-mini": Named(
         "part of Fashion-MNIST, 6,000 + 2,000 grey images 28×28, 10 classes; inside the package", None
     ),
+    "fashion-mnist": Named(
+        "Fashion-MNIST, 60,000 + 10,000 grey images 28×28, 10 classes",
+        "its four files, train-images-idx3-ubyte and so on, as they are or as .gz (or fashion-mnist/ with them)",
+    ),
     "cifar10": Named(
         "CIFAR-10, 50,000 + 10,000 colour images 32×32, 10 classes; --download fetches it",
         "cifar-10-batches-bin/ or cifar-10-batches-py/",
@@ -57,7 +61,11 @@ class DataSettings(Settings):
     )
     valid_fraction: float = Field(0.3, gt=0, lt=1, description="held out from the supernet (paper, app. B.2)")
     split_seed: int = Field(
-        0, ge=0, le=MAX_SEED, description="which images those are; the same for all seeds of a comparison"
+        0,
+        ge=0,
+        le=MAX_SEED,
+        description="which images those are, and those of train_limit and rare_classes; the same for all seeds of a "
+        "comparison",
     )
     calibration_fraction: float = Field(
         0.0,
@@ -69,7 +77,13 @@ class DataSettings(Settings):
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: training shows every class as often, however few images it has"
     )
-    train_limit: int | None = Field(None, ge=2, le=MAX_IMAGES, description="use about so many training images")
+    rare_classes: tuple[str, ...] = Field(
+        (), description="names of classes of which few training images are used, to try the method on such data"
+    )
+    rare_fraction: float = Field(0.1, gt=0, lt=1, description="of the training images of rare_classes that are used")
+    train_limit: int | None = Field(
+        None, ge=2, le=MAX_IMAGES, description="use about so many training images, each class in proportion"
+    )
     test_limit: int | None = Field(None, ge=1, le=MAX_IMAGES, description="use about so many test images")
     stream: Literal["auto", "always", "never"] = Field(
         "auto", description="read a folder's images as they are needed; auto: ImageNet, and what exceeds memory_limit"

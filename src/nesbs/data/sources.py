@@ -8,21 +8,21 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from nesbs import files, rng
 from nesbs.data.arrays import load_npz
 from nesbs.data.conversion import converted
 from nesbs.data.dataset import Dataset, stratified
 from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
-from nesbs.data.published import CIFAR, load_cifar, load_imagenet16
+from nesbs.data.published import CIFAR, FASHION_CLASSES, load_cifar, load_fashion_mnist, load_imagenet16
 from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
 from nesbs.data.split import Split
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
 
-_FASHION = "T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
-FASHION_CLASSES = tuple(_FASHION.split(", "))
 DEFAULT = DataSettings()
 
 
@@ -37,6 +37,8 @@ def load_dataset(
     split_seed: int = DEFAULT.split_seed,
     calibration_fraction: float = DEFAULT.calibration_fraction,
     class_weights: Literal["none", "balanced"] = DEFAULT.class_weights,
+    rare_classes: tuple[str, ...] = DEFAULT.rare_classes,
+    rare_fraction: float = DEFAULT.rare_fraction,
     train_limit: int | None = DEFAULT.train_limit,
     test_limit: int | None = DEFAULT.test_limit,
     stream: Literal["auto", "always", "never"] = DEFAULT.stream,
@@ -60,13 +62,14 @@ def load_dataset(
     paths = {"name": str(name), "root": None if root is None else str(root)}
     settings = DataSettings.from_arguments({**arguments, **paths})
     train, test, broken, view = _load(settings)
+    train = _with_rare_classes(train, settings)
     if settings.train_limit:
-        train = _limit(train, settings.train_limit)
+        train = _limit(train, settings.train_limit, seed=settings.split_seed)
     train, aside = _set_aside(train, settings)
     if settings.class_weights == "balanced":
         train = train.balanced()
     if settings.test_limit:
-        test = _limit(test, settings.test_limit)
+        test = _limit(test, settings.test_limit, seed=0)
     if settings.size is not None:
         train, test = (_sized(split, settings.size) for split in (train, test))
         aside = None if aside is None else _sized(aside, settings.size)
@@ -107,6 +110,8 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
     """A data set that is read into memory as it is."""
     if settings.name == "fashion-mini":
         return deepcopy(_fashion_mini())
+    if settings.name == "fashion-mnist":
+        return load_fashion_mnist(_root(settings))
     if settings.name in CIFAR:
         return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
@@ -133,11 +138,25 @@ def _root(settings: DataSettings) -> Path:
     return files.expanded(settings.root)
 
 
-def _limit(split: Split, count: int) -> Split:
+def _limit(split: Split, count: int, *, seed: int) -> Split:
     """A random part with every class in proportion."""
     if count >= len(split):
         return split
-    return split.subset(stratified(split.labels, 1 - count / len(split), seed=0)[0]).compact()
+    return split.subset(stratified(split.labels, 1 - count / len(split), seed=seed)[0]).compact()
+
+
+def _with_rare_classes(train: Split, settings: DataSettings) -> Split:
+    """The training images with a random part of those of the rare classes, each in proportion; the order stays."""
+    for name in settings.rare_classes:
+        if name not in train.class_names:
+            raise NesbsError(f"data.rare_classes: there is no class {name}: {did_you_mean(name, train.class_names)}")
+    if not settings.rare_classes:
+        return train
+    labels = train.labels.cpu()
+    rare = torch.isin(labels, torch.tensor([train.class_names.index(name) for name in settings.rare_classes]))
+    seed = rng.derive(settings.split_seed, "rare classes")
+    kept = rare.nonzero()[:, 0][stratified(labels[rare], settings.rare_fraction, seed=seed)[1]]
+    return train.subset(torch.cat([(~rare).nonzero()[:, 0], kept]).sort().values).compact()
 
 
 def describe(data: Dataset) -> str:

@@ -36,6 +36,7 @@ WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.toget
 # Settings that older folders do not know: at their defaults they do not count for a folder's name.
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
 ADDED_LATER |= {"data.class_weights", "data.calibration_fraction", "supernet.image_size"}
+ADDED_LATER |= {"data.rare_classes", "data.rare_fraction"}
 ADDED_LATER |= {
     "posterior.untrained_cells",
     "posterior.untrained_channels",
