@@ -12,6 +12,7 @@ from deploy.test_load import edit
 from toys import call, tiny
 
 import nesbs
+from nesbs import files
 from nesbs.deploy import export_classifier, exporting, kept_images, measure_latency
 from nesbs.deploy.exporting import check_place, is_export, try_out
 from nesbs.deploy.whole_model import WholeModel
@@ -225,3 +226,25 @@ def test_each_member_is_timed_in_onnxruntime_too(run, monkeypatch):
     for model in ("member 1", "member 2", "ensemble"):  # both compute the same
         inside = sizes["onnxruntime", "cpu", model, 5][0]
         np.testing.assert_allclose(inside, sizes["torch", "cpu", model, 5].numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_path, capsys):
+    out = tmp_path / "half"
+    assert call("export", run, "--out", out, "--to", "half") == 0
+    assert "MiB, weights in float16" in capsys.readouterr().out
+    tensors, _ = files.read_tensors(out / "members" / "0.safetensors")
+    assert {(each.ndim > 1, each.dtype) for each in tensors.values()} >= {(True, torch.float16), (False, torch.float32)}
+    half, whole = nesbs.load(out), nesbs.load(run)
+    test = nesbs.load_dataset(train_limit=100, test_limit=1000, size=12).test
+    images = test.images.permute(0, 2, 3, 1).numpy()
+    same = np.mean([one == other for one, other in zip(half.predict(images), whole.predict(images), strict=True)])
+    assert same >= 0.999
+    assert half.temperature == 1.7
+    assert next(half.ensemble.parameters()).dtype == torch.float32
+    probabilities = [each.predict_proba(images)[torch.arange(1000), test.labels] for each in (half, whole)]
+    assert 0 < abs(float((probabilities[0].log() - probabilities[1].log()).mean())) < 0.001
+    assert call("evaluate", out, "--root", tmp_path, "--quiet") == 0
+    found, before = (files.read_json(folder / "metrics.json")["ensemble"] for folder in (out, run))
+    assert found["nll"] == pytest.approx(before["nll"], abs=0.001)
+    assert call("export", run, "--out", out, "--to", "half") == 2
+    assert "half is there already: name a new folder" in capsys.readouterr().err

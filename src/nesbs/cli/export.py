@@ -8,7 +8,8 @@ import typer
 from nesbs import files
 from nesbs.cli.options import Common, OnDevice, RunFolder, numbers
 from nesbs.deploy import export_classifier, kept_images, load, measure_latency
-from nesbs.deploy.exporting import check_place
+from nesbs.deploy.exporting import HALF, check_place
+from nesbs.deploy.half import write_half_run
 from nesbs.errors import NesbsError
 from nesbs.records import LatencyRecord
 from nesbs.records.whole_folder import check_begun
@@ -21,24 +22,34 @@ MOST_AT_ONCE = 100_000  # images
 def export(
     *,
     run: RunFolder,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="model.onnx, or model.pt2 with --to torch.")],
-    to: Annotated[str, typer.Option("--to", metavar="onnx|torch", help="The format of the file.")] = "onnx",
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="model.onnx, model.pt2 with --to torch, a folder with half.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="onnx|torch|half", help="The format.")] = "onnx",
     common: Common,
 ) -> None:
-    """Write a finished run as one file that needs no nesbs.
+    """Write a finished run as one file that needs no nesbs, or small.
 
     \b
     --to onnx: for onnxruntime and others; needs the extra export.
     --to torch: for torch.export.load.
+    --to half: a run's folder with weights in float16, to give away.
 
-    The file takes images as bytes, (images, height, width, channels) at the networks' size, any number at once, and
-    gives `probabilities`, `label` and `uncertainty` (the entropy in nats). Scaling, mean and deviation, all members,
-    their averaging and the temperature are inside; class names and the way of resizing are in its metadata.
+    The file of the first two takes images as bytes, (images, height, width, channels) at the networks' size, any number
+    at once, and gives `probabilities`, `label` and `uncertainty` (the entropy in nats). Scaling, mean and deviation,
+    all members, their averaging and the temperature are inside; class names and the way of resizing are in its
+    metadata.
 
     Before it is written it is tried: where a probability differs from the ensemble's by more than 0.00001 there is no
     file. Large networks take minutes. A program that uses the file without torch: docs/own-images.md.
+
+    A folder of half the size is for `nesbs predict`, which needs it alone, and `nesbs evaluate`, which needs the data
+    (--root). Weights are rounded to float16 and read back as float32.
     """
     out = files.expanded(out)
+    if to == HALF:
+        common.print(f"{out}: a run's folder of {write_half_run(run, out) / 2**20:.2f} MiB, weights in float16")
+        return
     check_place(out, to)  # type: ignore[arg-type]
     classifier = load(run)
     about = export_classifier(classifier, out, to=to, images=kept_images(run))  # type: ignore[arg-type]

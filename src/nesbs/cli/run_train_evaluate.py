@@ -137,6 +137,9 @@ def evaluate(
         str | None,
         typer.Option(metavar="all|NAME,NAME", help="Measure on corrupted test images (names: nesbs recipes --keys)."),
     ] = None,
+    root: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Where the data are now: instead of the run's data.root.")
+    ] = None,
     common: Computing,
 ) -> None:
     """Measure the trained ensemble on the test images.
@@ -147,7 +150,7 @@ def evaluate(
         raise NesbsError("--unseen-root says where the data set of --unseen is: give both")
     options = {"human": human, "unseen": unseen, "unseen_root": unseen_root, "corruptions": corruptions}
     with common.writing(run) as progress:
-        work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed)
+        work = Run.open(run, device=common.chosen_device(), progress=progress, seed=common.seed, root=root)
         work.require_members()
         scores = work.scores(complete=True, **{name: value for name, value in options.items() if value is not None})
     common.print(_as_text(work, scores), f"report: {write_report(run)}")

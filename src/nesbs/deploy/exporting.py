@@ -29,6 +29,7 @@ from nesbs.version import __version__
 
 To = Literal["onnx", "torch"]
 SUFFIX = {"onnx": ".onnx", "torch": ".pt2"}
+HALF = "half"  # no file, but a folder: `nesbs.deploy.half`
 TOLERANCE = 1e-5  # of a probability
 BATCHES = (1, 7)  # images at once, in the trial
 ABOUT = "nesbs.json"  # inside torch's file
@@ -76,7 +77,7 @@ def export_classifier(
 def check_place(out: Path, to: To) -> None:
     """Raise where no file may be written there, or what it needs is missing."""
     if to not in SUFFIX:
-        raise NesbsError(f"--to {to}: {did_you_mean(to, SUFFIX)}")
+        raise NesbsError(f"--to {to}: {did_you_mean(to, [*SUFFIX, 'half'])}")
     if out.suffix != SUFFIX[to]:
         raise NesbsError(f"an export to {to} is a file with the ending {SUFFIX[to]}, found {out}")
     if to == "onnx" and not has_extra():

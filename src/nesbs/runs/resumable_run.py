@@ -129,15 +129,22 @@ class Run:
         device: str = "cpu",
         progress: Progress | None = None,
         seed: int | None = None,
+        root: str | None = None,
         workers: Workers | None = None,
     ) -> Self:
-        """A run that exists already; for looking at it while another process writes to its folder, too."""
+        """A run that exists already; for looking at it while another process writes to its folder, too.
+
+        `root` takes the place of its recipe's `data.root`, where the data lie elsewhere now.
+        """
         folder = Path(folder)
         check_begun(folder)
         folders.check_run(folder)
         recipe = folders.read_recipe(folder)
         if seed is not None and seed != recipe.seed:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
+        if root is not None:
+            data = recipe.data.model_copy(update={"root": root}).resolved()
+            recipe = recipe.model_copy(update={"data": data})
         return cls(folder, recipe, device=device, progress=progress, workers=workers)._ready()
 
     def _ready(self) -> Self:
