@@ -50,7 +50,7 @@ def reproduce(
 
     \b
     --scale smoke: minutes on a CPU, on the data inside the package.
-    --scale hour: meant for an hour on a GPU; needs --set data.root=FOLDER.
+    --scale hour: meant for minutes a name on a GPU; needs --set data.root=FOLDER.
     --scale paper: the full setting; says what it costs and waits for --yes.
 
     Without a name: the names, one line each. Ends with a table in Markdown, LaTeX and CSV and a figure in PNG and SVG,
