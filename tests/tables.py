@@ -6,6 +6,7 @@ import csv
 import json
 import operator
 import re
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, stdev
@@ -13,8 +14,11 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy.stats import rankdata, spearmanr, t
 
-from nesbs.records import CurvesRecord
+from nesbs.records import CurvesRecord, ExperimentRecord
 from nesbs.report.curves import curves_tables
+from nesbs.report.formats import duration
+from nesbs.reproduce import experiment
+from nesbs.reproduce.drawing import tables_of
 from nesbs.spaces import nasbench201
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -156,6 +160,17 @@ def _side(found):
     if found is None or found["low"] is None:
         return None
     return (found["low"] > 0) - (found["high"] < 0)
+
+
+def reproduced(name, folder=RESULTS / "reproduce"):
+    """One of the paper's tables from its record: the rows that were run, ours beside the paper's, and what it took."""
+    record = ExperimentRecord.read(folder / name / ExperimentRecord.FILE)
+    found = []
+    for table in tables_of(experiment(name), record):
+        rows = tuple(row for row in table.rows if any(cell.ours is not None for cell in row[1]))
+        if rows:
+            found.append(replace(replace(table, rows=rows).as_table(), title="", notes=()).as_markdown())
+    return "\n\n".join([*found, f"{record.device}, {duration(record.seconds)}."])
 
 
 def demo_in_words():

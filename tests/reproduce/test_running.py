@@ -72,6 +72,7 @@ def test_a_stopped_experiment_goes_on(out):
     assert all([entry["seed"] for entry in entries] == [0] for entries in methods.values())
     assert whole["parts"]["CIFAR-10"]["data"] == "fashion-mini"
     assert whole["complete"]
+    assert whole["seconds"] > half["seconds"] > 0
 
 
 def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
@@ -81,6 +82,7 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     monkeypatch.setattr("nesbs.runs.resumable_run.train_supernet", pytest.fail)
     run(Work(TABLE5, "smoke", folder, SMALL))
     assert without_seconds(record(folder, "table5")) == without_seconds(before)
+    assert record(folder, "table5")["seconds"] == before["seconds"]  # looking at a finished one takes nothing
     # The deep ensemble of table5 is that of table4, and its members are only attacked there.
     table4 = shorter(
         "table4", rows=("DeepEns (DARTS)",), attack=("attacks=fgsm", "images=8", "epsilons=[]", "pictures=0")

@@ -7,6 +7,7 @@ import re
 
 import matplotlib
 import pytest
+import tables
 
 from nesbs import reproduce
 from nesbs.records import ExperimentRecord
@@ -457,3 +458,18 @@ def test_the_papers_figures_are_what_it_prints():
         assert float(row["Attack"].split()[0]) < float(row["Defence"].split()[0])
     for row in paper_figures("table7").rows.values():
         assert float(row["best-response"]) - float(row["post-training"]) == pytest.approx(float(row["Δ"]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_has_the_rows_that_were_run_and_what_they_took(name, tmp_path):
+    value = RECORDS[name] | {"device": "a GPU", "seconds": 754.0}
+    ExperimentRecord.from_json(value).write(tmp_path / name / "record.json")
+    found = tables.reproduced(name, tmp_path)
+    assert found.endswith("\n\na GPU, 12 min 34 s.")
+    rows = [line for line in found.splitlines() if line.startswith("|") and not line.startswith("| -")]
+    assert len(rows) >= 2
+    if name == "table1":  # of the paper's ten rows
+        assert [row.split("|")[1].strip() for row in rows[1:]] == ["ENAS", "NESBS (SVGD-RD)"]
+    assert "computed on a GPU in 12 min 34 s." in as_markdown(
+        reproduce.tables_of(experiment(name), ExperimentRecord.from_json(value))
+    )

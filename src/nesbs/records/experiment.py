@@ -129,6 +129,7 @@ class ExperimentRecord(StampedRecord):
     parts: dict[str, PartRecord] | None = None
     asked: Asked | None = None
     device: str | None = None
+    seconds: Number | None = None  # that it took; what other names had trained in the folder is not counted
     gaussians: GaussiansRecord | None = None
     complete: Flag | None = None
 

@@ -173,7 +173,9 @@ class Exhibit:
         """Say the scale and the device, then what every part is made on."""
         name = str((self.record.asked or Asked()).scale)
         about = "".join(f": {self.experiment.scales[scale].about}" for scale in SCALES if scale == name)
-        lines = [f"Scale {name}{about}; computed on {self.record.device}."]
+        seconds = self.record.seconds
+        took = "" if seconds is None else f" in {formats.duration(seconds)}"
+        lines = [f"Scale {name}{about}; computed on {self.record.device}{took}."]
         for label, part in (self.record.parts or {}).items():
             if part.data:
                 lines.append(

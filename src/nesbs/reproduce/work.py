@@ -9,6 +9,7 @@ OUT/SCALE/runs/DATA-SPACE-DIGEST/seed-0/ …   run folders, one for each recipe:
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,7 @@ class Work:
     progress: Progress = field(default_factory=Progress)
     workers: Workers | None = None
     record: ExperimentRecord = field(default_factory=ExperimentRecord)
+    counted: float = field(default_factory=time.perf_counter)  # until when seconds are in the record
 
     @property
     def scale(self) -> Scale:
@@ -87,7 +89,7 @@ class Work:
         asked = Asked(name=self.experiment.name, scale=self.scale_name, set=self.changes, seed=self.seed)
         record = ExperimentRecord.find(self.folder)
         if record is None or not (record.parts or record.gaussians):  # nothing is measured: not bound to a command
-            record = ExperimentRecord(asked=asked)
+            record = ExperimentRecord(asked=asked, seconds=record and record.seconds)
         earlier = record.asked or Asked()
         if earlier != asked:
             options = [f"--set {change}" for change in earlier.set or ()]
@@ -103,8 +105,11 @@ class Work:
         self.save()
 
     def save(self, **values: Any) -> None:
-        """Write the record, with other values for some of its fields."""
-        self.record = self.record.replace(**values)
+        """Write the record, with other values for some of its fields, and the seconds since it was last written."""
+        now, before = time.perf_counter(), self.record.seconds or 0.0
+        spent = 0.0 if self.record.complete else now - self.counted  # looking at a finished one takes nothing
+        self.counted = now
+        self.record = self.record.replace(seconds=round(before + spent, 3), **values)
         self.record.write(self.folder / ExperimentRecord.FILE)
 
     def save_part(self, label: str, **values: Any) -> None:
