@@ -11,6 +11,7 @@ from nesbs.ensemble import MemberSettings, build_member, joint_step, member_trai
 from nesbs.posterior import Posterior
 from nesbs.samplers import Relaxation, sample_svgd_rd
 from nesbs.spaces import darts, nasbench201, zoo
+from nesbs.spaces.operations import DepthwiseUnits
 from nesbs.supernet import SupernetSettings, build_supernet, predictor
 from nesbs.training import side_by_side
 
@@ -161,6 +162,15 @@ def test_captured_particles_are_those_of_a_cpu():
         delta = torch.tensor([0.0, 0.5, 1.0], device=device)
         found.append(sample_svgd_rd(relaxation.log_density, start, delta=delta, steps=200, record=True).cpu())
     torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
+
+
+def test_depthwise_convolutions_by_our_kernels_learn_as_plain_ones_do(split):
+    space, architecture, settings = NETWORKS[1]
+    settings = {**settings, "precision": "bfloat16", "channels": 12}
+    _, expected = trained(space, architecture, split, **settings, kernels="plain")
+    member, losses = trained(space, architecture, split, **settings, kernels="ours")
+    assert any(part.fused for part in member.modules() if isinstance(part, DepthwiseUnits))
+    assert losses == pytest.approx(expected, rel=0.05)
 
 
 JOINT = {**SMALL, "channels": 16, "kernels": "ours", "together": 2}

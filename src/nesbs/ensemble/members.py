@@ -17,6 +17,7 @@ from nesbs.errors import NesbsError, expect, expect_all, expect_whole
 from nesbs.metrics import Combine
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
+from nesbs.spaces.operations import DepthwiseUnits
 from nesbs.training import Batch, CapturedStep, Epoch, Objective, Step, Training, place, side_by_side, training
 from nesbs.training.ranks import ranks_at_work
 
@@ -139,9 +140,7 @@ def member_training(
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
         return CapturedStep(step, batch, member, optimiser)
 
-    for cell in member.modules():
-        if isinstance(cell, ChoiceCell):
-            cell.compiled = settings.compiles(split) and not ranks_at_work().several
+    _choose_kernels(member, split, settings)
     recorded = criterion.record(member) if isinstance(criterion, JointStep) else record
     objective = Objective(loss, drop if settings.drop_path > 0 else None, recorded if settings.capture else None)
     return training(
@@ -154,6 +153,18 @@ def member_training(
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )
+
+
+def _choose_kernels(member: Member, split: Split, settings: MemberSettings) -> None:
+    """Let a member's cells be compiled, or run our kernels, as the settings ask."""
+    alone = not ranks_at_work().several
+    units = [part for part in member.modules() if isinstance(part, DepthwiseUnits)]
+    fused = alone and settings.fuses_depthwise(split) and bool(units) and all(one.fits() for one in units)
+    for one in units:
+        one.fused = fused
+    for cell in member.modules():
+        if isinstance(cell, ChoiceCell):
+            cell.compiled = alone and settings.compiles(split) and not fused
 
 
 def groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from nesbs.data import Split, steps_per_epoch
 from nesbs.errors import NesbsError
+from nesbs.kernels import usable
 from nesbs.metrics import Combine
 from nesbs.samplers import DUPLICATES, Delta, Duplicates
 from nesbs.settings import (
@@ -191,8 +192,9 @@ class MemberSettings(TrainingSettings):
     )
     kernels: Literal["auto", "ours", "plain"] = Field(
         "auto",
-        description="on a GPU, train the members that are side by side in one step of our own kernels where these fit "
-        "(NAS-Bench-201 without DropPath, widths of a power of two); auto: where training is long enough",
+        description="on a GPU, train by our own kernels what these fit: NAS-Bench-201 members that are side by side in "
+        "one step (without DropPath, widths of a power of two), separable and dilated convolutions in bfloat16; auto: "
+        "where training is long enough",
     )
 
     @model_validator(mode="after")
@@ -214,6 +216,10 @@ class MemberSettings(TrainingSettings):
     def _steps(self, split: Split) -> int:
         """How many steps a training takes."""
         return self.epochs * steps_per_epoch(split, self.batch_size)
+
+    def fuses_depthwise(self, split: Split) -> bool:
+        """Return whether our kernels run depthwise convolutions: only with channels last, as low precision has them."""
+        return self.ours(split) and self.lower_precision(split.device) and usable(split.device)
 
     def dropped(self, epoch: int) -> float:
         """Return DropPath's probability in an epoch (from 0).

@@ -1,4 +1,4 @@
-"""Kernels for a GPU, written in Triton: many paths of a cell at once, and BatchNorm."""
+"""Kernels for a GPU, written in Triton: many paths of a cell at once, BatchNorm, depthwise convolutions."""
 
 from __future__ import annotations
 

@@ -50,25 +50,61 @@ class FactorizedReduce(nn.Module):
         return out
 
 
-def _depthwise(channels: int, kernel: int, stride: int, dilation: int, norm: Norm) -> list[nn.Module]:
-    """ReLU, depthwise and 1×1 convolution, normalisation."""
-    padding = dilation * (kernel // 2)
-    return [
-        nn.ReLU(),
-        nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
-        nn.Conv2d(channels, channels, 1, bias=False),
-        norm(channels),
-    ]
+class DepthwiseUnits(nn.Sequential):
+    """One unit or two in a row: ReLU, depthwise and 1×1 convolution, normalisation.
+
+    With `fused` set our kernels run them in training, where `fits` says so.
+    """
+
+    fused = False
+
+    def __init__(self, channels: int, kernel: int, strides: tuple[int, ...], dilation: int, norm: Norm) -> None:
+        padding = dilation * (kernel // 2)
+        layers: list[nn.Module] = []
+        for stride in strides:
+            layers += [
+                nn.ReLU(),
+                nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
+                nn.Conv2d(channels, channels, 1, bias=False),
+                norm(channels),
+            ]
+        super().__init__(*layers)
+
+    def forward(self, x: Tensor, drop: Tensor | None = None) -> Tensor:
+        """Same channels, the same or half the size; `drop` (batch,) multiplies what each image becomes."""
+        if self.fused and self.training:
+            return self._by_kernels(x, drop)
+        out: Tensor = super().forward(x)
+        return out if drop is None else scaled(out, drop)
+
+    def fits(self) -> bool:
+        """Whether there are kernels for its normalisation: with weights and running averages."""
+        norms = [layer for layer in self if isinstance(layer, nn.BatchNorm2d)]
+        return all(norm.affine and norm.track_running_stats and norm.momentum is not None for norm in norms)
+
+    def _by_kernels(self, x: Tensor, drop: Tensor | None) -> Tensor:
+        from nesbs.kernels.depthwise import FusedDepthwise, Unit  # needs Triton
+
+        layers = list(self)
+        units = [Unit(*layers[first + 1 : first + 4]) for first in range(0, len(layers), 4)]  # type: ignore[arg-type]
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        parameters = [parameter for unit in units for parameter in unit.parameters]
+        out: Tensor = FusedDepthwise.apply(x.permute(0, 2, 3, 1), drop, units, *parameters)
+        return out.permute(0, 3, 1, 2)
+
+
+def scaled(x: Tensor, scale: Tensor) -> Tensor:
+    """Images x (batch, channels, height, width), each times its scale (batch,)."""
+    return x * scale[:, None, None, None].to(x.dtype)
 
 
 def _separable(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
-    return lambda channels, stride, norm: nn.Sequential(
-        *_depthwise(channels, kernel, stride, 1, norm), *_depthwise(channels, kernel, 1, 1, norm)
-    )
+    return lambda channels, stride, norm: DepthwiseUnits(channels, kernel, (stride, 1), 1, norm)
 
 
 def _dilated(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
-    return lambda channels, stride, norm: nn.Sequential(*_depthwise(channels, kernel, stride, 2, norm))
+    return lambda channels, stride, norm: DepthwiseUnits(channels, kernel, (stride,), 2, norm)
 
 
 def _crossed(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
