@@ -143,7 +143,8 @@ class FusedDepthwise(torch.autograd.Function):
         made = [forward(units[0], x.contiguous(), None)]
         for unit in units[1:]:
             made.append(forward(unit, made[-1].raw, made[-1].norm[2:]))
-        ctx.units, ctx.made, ctx.drop = units, made, drop
+        ctx.units = units
+        ctx.save_for_backward(drop, made[0].x, *(state for one in made for state in (one.inner, one.raw, one.norm)))
         raw, norm = made[-1].raw, made[-1].norm
         out, channels = torch.empty_like(raw), raw.shape[-1]
         pixels = raw.numel() // channels
@@ -156,10 +157,14 @@ class FusedDepthwise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients by x and by the parameters."""
-        gradient, drop = gradient.contiguous(), ctx.drop
+        drop, x, *states = ctx.saved_tensors
+        gradient, ahead, made = gradient.contiguous(), None, []
+        for first in range(0, len(states), 3):
+            made.append(Made(x, ahead, *states[first : first + 3]))
+            x, ahead = made[-1].raw, made[-1].norm[2:]
         found: list[Tensor] = []
-        for unit, made in zip(reversed(ctx.units), reversed(ctx.made), strict=True):
-            gradient, by_parameters = backward(unit, made, gradient, drop)
+        for unit, one in zip(reversed(ctx.units), reversed(made), strict=True):
+            gradient, by_parameters = backward(unit, one, gradient, drop)
             found = [*by_parameters, *found]
             drop = None
         return gradient, None, None, *found

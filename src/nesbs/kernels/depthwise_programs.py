@@ -274,7 +274,7 @@ def pull(x, ahead, slope, weights, out, parts, pixels, HIGH: tl.constexpr, LONG:
     tl.store(out + at, tl.where(value > 0, total, 0.0).to(out.dtype.element_ty), mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits", "more_splits"])
 def total(parts, splits, numbers, more, more_splits, more_numbers, out, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
     """Add up parts (splits, numbers), and more of them, one behind the other."""
     place = tl.program_id(0)

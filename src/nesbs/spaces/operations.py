@@ -78,9 +78,10 @@ class DepthwiseUnits(nn.Sequential):
         return out if drop is None else scaled(out, drop)
 
     def fits(self) -> bool:
-        """Whether there are kernels for its normalisation: with weights and running averages."""
+        """Whether there are kernels for its width and normalisation: with weights and running averages."""
         norms = [layer for layer in self if isinstance(layer, nn.BatchNorm2d)]
-        return all(norm.affine and norm.track_running_stats and norm.momentum is not None for norm in norms)
+        known = all(norm.affine and norm.track_running_stats and norm.momentum is not None for norm in norms)
+        return known and norms[0].num_features <= 256
 
     def _by_kernels(self, x: Tensor, drop: Tensor | None) -> Tensor:
         from nesbs.kernels.depthwise import FusedDepthwise, Unit  # needs Triton
