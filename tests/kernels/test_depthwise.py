@@ -56,9 +56,9 @@ def test_an_operation_gives_torchs_values_gradients_and_running_averages(op, cha
         assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
 
 
-def test_members_take_the_kernels_in_bfloat16_alone(noise, device):
+def test_members_take_the_kernels_where_asked_and_in_bfloat16_alone(noise, device):
     architecture = list(toy_pairs())[-1]
-    for more, fused in (({"kernels": "plain"}, False), ({"precision": "float32"}, False), ({}, True)):
+    for more, fused in (({"kernels": "auto"}, False), ({"precision": "float32"}, False), ({}, True)):
         settings = MemberSettings.of({"cells": 3, "channels": 4, "kernels": "ours", "precision": "bfloat16", **more})
         split = noise.train.to(device)
         member = build_member(toy_pairs(), architecture, split, settings, seed=0, name=0)

@@ -192,9 +192,9 @@ class MemberSettings(TrainingSettings):
     )
     kernels: Literal["auto", "ours", "plain"] = Field(
         "auto",
-        description="on a GPU, train by our own kernels what these fit: NAS-Bench-201 members that are side by side in "
-        "one step (without DropPath, widths of a power of two), separable and dilated convolutions in bfloat16; auto: "
-        "where training is long enough",
+        description="on a GPU, train the members that are side by side in one step of our own kernels where these fit "
+        "(NAS-Bench-201 without DropPath, widths of a power of two); auto: where training is long enough; ours also "
+        "runs separable and dilated convolutions (DARTS, bfloat16) by kernels, which no speed was measured of yet",
     )
 
     @model_validator(mode="after")
@@ -218,8 +218,8 @@ class MemberSettings(TrainingSettings):
         return self.epochs * steps_per_epoch(split, self.batch_size)
 
     def fuses_depthwise(self, split: Split) -> bool:
-        """Return whether our kernels run depthwise convolutions: only with channels last, as low precision has them."""
-        return self.ours(split) and self.lower_precision(split.device) and usable(split.device)
+        """Return whether our kernels run depthwise convolutions: asked for, and with channels last (bfloat16)."""
+        return self.kernels == "ours" and self.lower_precision(split.device) and usable(split.device)
 
     def dropped(self, epoch: int) -> float:
         """Return DropPath's probability in an epoch (from 0).
