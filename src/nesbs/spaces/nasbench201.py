@@ -46,9 +46,9 @@ class EdgeSpace(Space):
 
     def architecture(self, indices: Sequence[int]) -> Architecture:
         """The architecture with operation `indices[e]` on edge e."""
-        chosen = iter(self.operations[i] for i in indices)
-        cell = tuple(tuple((next(chosen), source) for source in range(target)) for target in range(1, self.nodes))
-        text = "+".join("|" + "".join(f"{op}~{source}|" for op, source in node) for node in cell)
+        chosen = [(self.operations[i], source) for i, (_, source) in zip(indices, self.edges, strict=True)]
+        cell = tuple(tuple(chosen[n * (n - 1) // 2 : n * (n + 1) // 2]) for n in range(1, self.nodes))
+        text = "+".join(["|" + "".join([f"{op}~{source}|" for op, source in node]) for node in cell])
         return Architecture(text, (cell,))
 
     def encode(self, architecture: Architecture) -> tuple[int, ...]:

@@ -48,11 +48,10 @@ def fair_group(space: Space, *, generator: torch.Generator, dense: bool = False)
     count = len(set(space.operations) - left_out)
     columns = []
     for variable in space.variables:
-        choices = torch.tensor([i for i, choice in enumerate(variable.choices) if choice not in left_out])
-        rounds = -(-count // len(choices))
-        orders = [choices[torch.randperm(len(choices), generator=generator)] for _ in range(rounds)]
-        columns.append(torch.cat(orders)[:count])
-    return tuple(space.architecture(row) for row in torch.stack(columns, 1).tolist())
+        choices = [i for i, choice in enumerate(variable.choices) if choice not in left_out]
+        orders = [torch.randperm(len(choices), generator=generator).tolist() for _ in range(-(-count // len(choices)))]
+        columns.append([choices[place] for order in orders for place in order])
+    return tuple(space.architecture(row) for row, _ in zip(zip(*columns, strict=False), range(count), strict=False))
 
 
 def draw_paths(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool) -> list[Architecture]:

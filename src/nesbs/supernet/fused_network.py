@@ -1,7 +1,7 @@
 """The forward pass of many paths at once, where the architecture is data: the same kernels serve them all."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +82,7 @@ class FusedNetwork(ABC):
         self, network: PathNetwork, weights: Sequence[Tensor] | None = None, *, lower_precision: bool = False
     ) -> None:
         self._lower = lower_precision
-        self._captured: dict[tuple[torch.Size, torch.Size], tuple[Tensor, Tensor, CapturedGraph[Tensor]]] = {}
+        self._captured: dict[Hashable, tuple[list[Tensor], CapturedGraph[Tensor]]] = {}
         self.weights = weights or [
             torch.cat([flat(weight.detach()) for weight in cell.edges.parameters()]) for cell in cells_of(network)
         ]
@@ -96,36 +96,55 @@ class FusedNetwork(ABC):
         """The codes of a path that does nothing."""
 
     @abstractmethod
+    def last_states(self, images: Tensor, codes: Tensor) -> Tensor:
+        """The states before the head, (paths × batch, channels, height, width).
+
+        `codes` (paths, numbers) int32 stand for the paths.
+        """
+
     def logits(self, images: Tensor, codes: Tensor) -> Tensor:
-        """Logits (paths, batch, classes) of the paths that `codes` (paths, numbers) int32 stand for."""
+        """Logits (paths, batch, classes)."""
+        last = self.last_states(images, codes)
+        with BatchesApart(len(codes)):
+            logits: Tensor = self.network.classify(last).unflatten(0, (len(codes), -1))
+        return logits
+
+    def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """Logits (architectures, batch, classes), valid until the next call."""
+        return self.run(self.logits, architectures, images)
 
     @torch.no_grad()
-    def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
-        """Logits (architectures, batch, classes), valid until the next call; on a GPU captured for each size."""
+    def run(self, work: Callable[..., Tensor], architectures: Sequence[Architecture], *inputs: Tensor) -> Tensor:
+        """Return work(*inputs, codes), (architectures, …), valid until the next call.
+
+        On a GPU the work is captured for each size of inputs and number of architectures.
+        """
         rows = [self.codes(architecture) for architecture in architectures]
-        if images.device.type != "cuda":
-            return self.logits(images, torch.tensor(rows, dtype=torch.int32))
+        if self.weights[0].device.type != "cuda":
+            return work(*inputs, torch.tensor(rows, dtype=torch.int32))
         # Idle paths make up a power of two, so that few sizes are captured.
         rows += [self.idle()] * (2 ** (len(rows) - 1).bit_length() - len(rows))
-        codes = torch.tensor(rows, dtype=torch.int32, device=images.device)
-        key = (images.shape, codes.shape)
+        given = [*inputs, torch.tensor(rows, dtype=torch.int32, device=self.weights[0].device)]
+        key = (work, *(tensor.shape for tensor in given))
         if key not in self._captured:
-            self._captured[key] = self._capture(images.clone(), codes.clone())
-        images_in, codes_in, graph = self._captured[key]
-        images_in.copy_(images)
-        codes_in.copy_(codes)
+            own = [tensor.clone() for tensor in given]
+            self._captured[key] = own, self._capture(lambda: work(*own))
+        own, graph = self._captured[key]
+        for ours, theirs in zip(own, given, strict=True):
+            ours.copy_(theirs)
         graph.replay()
         return graph.result[: len(architectures)]
 
-    def _capture(self, images: Tensor, codes: Tensor) -> tuple[Tensor, Tensor, CapturedGraph[Tensor]]:
-        """The inputs that a replay reads, and the graph."""
+    def _capture(self, work: Callable[[], Tensor]) -> CapturedGraph[Tensor]:
+        """Capture work in the memory of what was captured before: only one runs at a time."""
 
-        def work() -> Tensor:
+        def in_precision() -> Tensor:
             # Entered anew for the capture: weights that autocast rounds in here are cached no longer than this lasts.
             with torch.autocast("cuda", torch.bfloat16, enabled=self._lower):
-                return self.logits(images, codes).float()
+                return work().float()
 
-        return images, codes, capture_graph(work)
+        earlier = next(iter(self._captured.values()), None)
+        return capture_graph(in_precision, pool=None if earlier is None else earlier[1].pool)
 
 
 def cells_of(network: PathNetwork) -> list[ChoiceCell]:
@@ -152,14 +171,14 @@ class FusedEdges(FusedNetwork):
         """Nothing on any edge."""
         return [0] * len(self.network.space.edges)
 
-    def logits(self, images: Tensor, codes: Tensor) -> Tensor:
-        """Stem, cells with reductions between the stages, head."""
+    def last_states(self, images: Tensor, codes: Tensor) -> Tensor:
+        """Stem, cells with reductions between the stages."""
         from nesbs.kernels.edge_cell import FusedEdgeCell  # needs Triton
 
         network, nodes, paths = self.network, self.network.space.nodes, len(codes)
         weights = iter(self.weights)
         with BatchesApart(1):
-            x = network.stem(network.normalise(images))
+            x: Tensor = network.stem(network.normalise(images))
         with BatchesApart(paths):
             for stage, reduction in zip(network.stages, [*network.reductions, None], strict=True):
                 for _ in stage:  # type: ignore[attr-defined]
@@ -167,8 +186,7 @@ class FusedEdges(FusedNetwork):
                     out = FusedEdgeCell.apply(_pixels(x, images), next(weights), codes, nodes, row, first3)
                     x = out.flatten(0, 1).permute(0, 3, 1, 2)
                 x = x if reduction is None else reduction(x)
-            logits: Tensor = network.classify(x).unflatten(0, (paths, -1))
-        return logits
+        return x
 
 
 class FusedPairs(FusedNetwork):
@@ -196,14 +214,15 @@ class FusedPairs(FusedNetwork):
         """No operation anywhere."""
         return [0, -1] * (4 * self.network.space.nodes)
 
-    def logits(self, images: Tensor, codes: Tensor) -> Tensor:
-        """Stem, cells, head."""
+    def last_states(self, images: Tensor, codes: Tensor) -> Tensor:
+        """Stem, cells."""
         from nesbs.kernels.pair_cell import FusedPairCell  # needs Triton
 
         network, paths, nodes = self.network, len(codes), self.network.space.nodes
         plans = codes.view(paths, 2, 2 * nodes, 2).transpose(0, 1).contiguous()
         with BatchesApart(1):
-            before_last = last = network.stem(network.normalise(images))
+            last: Tensor = network.stem(network.normalise(images))
+        before_last = last
         for cell, weights, table in zip(network.cells, self.weights, self._tables, strict=True):
             assert isinstance(cell, PairCell)
             inputs = []
@@ -213,8 +232,7 @@ class FusedPairs(FusedNetwork):
             plan, stride = plans[int(cell.reduces)], 2 if cell.reduces else 1
             out = FusedPairCell.apply(*inputs, weights, plan, table, self._parts, stride)
             before_last, last = last, out.flatten(0, 1).permute(0, 3, 1, 2)
-        logits: Tensor = network.classify(last).unflatten(0, (paths, -1))
-        return logits
+        return last
 
 
 def _pixels(x: Tensor, images: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ What a path does is numbers that the kernels read, so a step launches the same k
 or for a group, and is captured whole: one launch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +37,7 @@ class FusedStep:
         self._network = fused_network(network, rows)
         self._sort_parameters()
         most = max(len(group) for epoch in paths for group in epoch)
-        self._path_numbers: dict[Architecture, tuple[list[int], list[Choice]]] = {}
+        self._path_numbers: dict[Architecture, tuple[list[int], Tensor]] = {}
         self._images, self._labels = batch.images.clone(), batch.labels.clone()
         self._codes = torch.tensor([self._network.idle()] * most, dtype=torch.int32, device=device)
         self._weight = torch.full((most,), 1 / most, device=device)
@@ -96,31 +96,28 @@ class FusedStep:
     def _begin(self, epoch: int) -> None:
         """Plan the steps of an epoch on the device: codes, the weight of each path's loss, parameters in use."""
         groups = self._paths[epoch]
+        rows = [self._row(path) for group in groups for path in group]
+        sizes = torch.tensor([len(group) for group in groups])
         # A group may be smaller: the rest is idle and has no weight.
-        codes = torch.tensor(self._network.idle(), dtype=torch.int32).repeat(len(groups), len(self._codes), 1)
-        weight = torch.zeros(len(groups), len(self._weight))
-        used = torch.zeros(len(groups), len(self._used), dtype=torch.bool)
-        used[:, self._of_head] = True
-        for step, group in enumerate(groups):
-            weight[step, : len(group)] = 1 / len(group)
-            rows = [self._row(path) for path in group]
-            codes[step, : len(group)] = torch.tensor([numbers for numbers, _ in rows], dtype=torch.int32)
-            # A path in which nothing reaches the output uses the head alone.
-            used[step, list(self._places([chosen for _, chosen in rows if chosen]))] = True
-        self._planned = [tensor.to(self._codes.device) for tensor in (codes, weight, used)]
+        there = torch.arange(len(self._weight)) < sizes[:, None]  # (steps, paths)
+        codes = torch.tensor(self._network.idle(), dtype=torch.int32).repeat(*there.shape, 1)
+        codes[there] = torch.tensor([numbers for numbers, _ in rows], dtype=torch.int32)
+        weight = there / sizes[:, None]
+        used = torch.zeros(*there.shape, len(self._used), dtype=torch.bool)
+        used[there] = torch.stack([used for _, used in rows])
+        self._planned = [tensor.to(self._codes.device) for tensor in (codes, weight, used.any(1))]
         self._epoch = epoch
 
-    def _row(self, path: Architecture) -> tuple[list[int], list[Choice]]:
+    def _row(self, path: Architecture) -> tuple[list[int], Tensor]:
+        """A path's codes and the parameters that it uses, (parameters,)."""
         if path not in self._path_numbers:
-            self._path_numbers[path] = self._network.codes(path), choices(self._space, path)
+            chosen = choices(self._space, path)
+            used = torch.zeros(len(self._used), dtype=torch.bool)
+            # A path in which nothing reaches the output uses the head alone.
+            places = [*self._of_head, *(self._of_all if chosen else [])]
+            used[[*places, *(place for choice in chosen for place in self._of_choice[choice])]] = True
+            self._path_numbers[path] = self._network.codes(path), used
         return self._path_numbers[path]
-
-    def _places(self, chosen: list[list[Choice]]) -> Iterator[int]:
-        """The parameters that paths use, each with its live choices."""
-        if chosen:
-            yield from self._of_all
-        for choice in {choice for one in chosen for choice in one}:
-            yield from self._of_choice[choice]
 
     def _work(self) -> None:
         """One step: forward, backward, update."""

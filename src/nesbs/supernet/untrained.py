@@ -19,6 +19,7 @@ from nesbs.data import Split
 from nesbs.spaces import Architecture, PathNetwork, Space
 from nesbs.spaces.architecture import Cell
 from nesbs.supernet.estimate import content_order
+from nesbs.supernet.fused_network import fits, fused_network
 from nesbs.training import place
 
 IMAGES = 24
@@ -59,6 +60,7 @@ class Untrained:
         self._changed = self._images + CHANGE * noise.to(self._images.device)
         self.space = space
         self.device = split.device
+        self._fused = fused_network(self._network) if fits(self._network, split.device, split.size) else None
         self._cache: dict[tuple[Cell, ...], float] = {}
 
     def scores(
@@ -72,7 +74,7 @@ class Untrained:
         live = [self.space.live(architecture) for architecture in architectures]
         missing = {cells: one for cells, one in zip(live, architectures, strict=True) if cells not in self._cache}
         size = max(1, AT_ONCE // self._images[:, :1].numel() // self._network.channels)
-        size = size if self.device.type == "cuda" else 1
+        size = 2 ** (size.bit_length() - 1) if self.device.type == "cuda" else 1
         for start in range(0, len(missing), size):
             part = dict(list(missing.items())[start : start + size])
             self._cache.update(zip(part, self._scored(list(part.values())).tolist(), strict=True))
@@ -83,9 +85,17 @@ class Untrained:
     @torch.no_grad()
     def _scored(self, architectures: Sequence[Architecture]) -> Tensor:
         with without_tf32():
+            if self._fused is not None:
+                return self._fused.run(self._answers, architectures).cpu()
             before = self._network.last_states(self._images, architectures).expanded()
             after = self._network.last_states(self._changed, architectures).expanded()
         return answers((after - before).flatten(2)).log().cpu()
+
+    def _answers(self, codes: Tensor) -> Tensor:
+        """The scores (paths,) of the paths that `codes` stand for, by the kernels."""
+        assert self._fused is not None
+        before, after = (self._fused.last_states(images, codes) for images in (self._images, self._changed))
+        return answers((after - before).flatten(1).unflatten(0, (len(codes), -1))).log()
 
 
 @contextmanager
