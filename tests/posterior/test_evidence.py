@@ -207,14 +207,13 @@ def test_of_several_starts_the_one_with_the_most_evidence_is_kept(supernet, mini
         return Posterior(toy_edges(), logits)
 
     best, worst = certain(int(order[-1])), certain(int(order[0]))
-    fits = iter([best, worst] if best_first else [worst, best])
-    monkeypatch.setattr(fit, "fit_elbo", lambda *_, **__: next(fits))
+    fits = [best, worst] if best_first else [worst, best]
+    monkeypatch.setattr(fit, "fit_side_by_side", lambda *_, **__: fits)
     kept = []
     settings = {"starts": 2, "steps": 5, "batch_size": 30, "evidence": evidence}
     found = fit_posterior(supernet, mini.search_valid, on_best_start=kept.append, **settings)
     assert found.mode() == best.mode()
     assert kept == [0 if best_first else 1]
-    assert next(fits, None) is None  # both were made
 
 
 @pytest.mark.parametrize(("evidence", "kl"), [("auto", 0), (50.0, 1 / 50)])
@@ -224,22 +223,22 @@ def test_fits_are_compared_on_twenty_batches(evidence, kl):
     class Known:
         def of(self, architectures, step):
             steps.append(step)
-            return torch.full((len(architectures),), float(step))
+            return torch.tensor([float(step)] * 4 + [float(-step)] * 4)
 
-    posterior = Posterior(toy_edges(), torch.tensor([[0.0, 1.0, 2.0]] * 3))
-    value = fit._objective(Known(), posterior, PosteriorSettings(evidence=evidence), 0)
+    posterior, uniform = Posterior(toy_edges(), torch.tensor([[0.0, 1.0, 2.0]] * 3)), Posterior(toy_edges())
+    values = fit._objectives(Known(), [posterior, uniform], PosteriorSettings(evidence=evidence), 0)
     assert steps == list(range(20))
-    assert value == pytest.approx(9.5 - kl * float(posterior.kl()))
+    assert values == pytest.approx([9.5 - kl * float(posterior.kl()), -9.5], abs=1e-5)
 
 
 def test_a_first_start_has_the_stream_that_a_fit_without_starts_has(supernet, mini, monkeypatch):
     seeds = []
 
-    def listen(*_, generator, **__):
-        seeds.append(generator.initial_seed())
-        return Posterior(toy_edges())
+    def listen(*_, generators, **__):
+        seeds.extend(generator.initial_seed() for generator in generators)
+        return [Posterior(toy_edges()) for _ in generators]
 
-    monkeypatch.setattr(fit, "fit_elbo", listen)
+    monkeypatch.setattr(fit, "fit_side_by_side", listen)
     fit_posterior(supernet, mini.search_valid, starts=3, batch_size=30, seed=5)
     names = ("posterior", "architectures")
     assert seeds == [rng.generator(5, *names, *more).initial_seed() for more in ((), (1,), (2,))]

@@ -8,6 +8,7 @@ from contracts import TOYS
 
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, fit_elbo, fit_posterior, leave_one_out, straight_through
+from nesbs.posterior.fit import fit_side_by_side, leave_one_out_of_all
 from nesbs.spaces import darts, toy_edges, toy_pairs
 from nesbs.supernet import train_supernet
 
@@ -177,6 +178,41 @@ def test_the_fitted_posterior_is_the_exact_one_for_an_additive_score(evidence):
     assert (posterior.log_probabilities().exp() - (evidence * table).softmax(-1)).abs().max() < 0.02
 
 
+@pytest.mark.parametrize("make", TOYS)
+def test_fits_side_by_side_are_those_of_each_alone_and_are_estimated_together(make):
+    space = make()
+    asked = []
+
+    def log_likelihood(drawn, step):
+        asked.append((step, len(drawn)))
+        return (1 + step) * additive(space)[0](drawn, step)
+
+    settings = PosteriorSettings(evidence="auto", entropy=0.5, steps=12, learning_rate=0.1)
+
+    def generators():
+        return [torch.Generator().manual_seed(seed) for seed in range(3)]
+
+    told = []
+    surrogates = leave_one_out_of_all(log_likelihood, 4)
+    together = fit_side_by_side(
+        space, surrogates, settings, generators=generators(), on_step=lambda *now: told.append(now)
+    )
+    assert asked == [(step, 12) for step in range(12)]
+    for number, (fit, random) in enumerate(zip(together, generators(), strict=True)):
+        heard = []
+        alone = fit_elbo(
+            space,
+            leave_one_out(log_likelihood, 4),
+            settings,
+            generator=random,
+            on_step=lambda *now, heard=heard: heard.append(now),
+        )
+        assert torch.equal(fit.logits, alone.logits)
+        assert [now[1:] for now in told[number::3]] == [now[1:] for now in heard]
+    assert [step for step, _, _ in told] == list(range(1, 37))
+    assert not torch.equal(together[0].logits, together[1].logits)
+
+
 @pytest.mark.parametrize(("share", "scale"), [(0.3, 0.1), (0.7, 30.0)])
 def test_evidence_is_found_that_gives_the_entropy_asked_for(share, scale):
     # Whatever the scale of the losses: the best posterior of that entropy is softmax(evidence · s) on every edge.
@@ -307,9 +343,9 @@ def test_label_noise_bounds_what_one_image_can_cost(noise, monkeypatch):
 
     def listen(log_likelihood, count):
         heard["values"] = log_likelihood(asked, 0)
-        return leave_one_out(log_likelihood, count)
+        return leave_one_out_of_all(log_likelihood, count)
 
-    monkeypatch.setattr("nesbs.posterior.fit.leave_one_out", listen)
+    monkeypatch.setattr("nesbs.posterior.fit.leave_one_out_of_all", listen)
     fit_posterior(supernet, split, steps=1, batch_size=len(split), noise=0.4)  # one batch of all images
     with torch.no_grad():
         p = [supernet(split.pixels(), path).softmax(-1)[torch.arange(len(split)), split.labels] for path in asked]

@@ -50,7 +50,7 @@ class Evidence:
         self._batches = [batch for batch in order.split(size) if len(batch) == size]
         self._predict = predictor(supernet, split)
         self._reference_values: dict[int, Tensor] = {}  # by batch
-        self._values: dict[tuple[int, tuple[Cell, ...]], Tensor] = {}  # on a CPU, by batch and what is live
+        self._values: dict[tuple[int, tuple[Cell, ...]], Tensor] = {}  # by batch and what is live
 
     def of(self, architectures: Sequence[Architecture], step: int) -> Tensor:
         """Return the evidence for each of several architectures, (architectures,)."""
@@ -74,11 +74,11 @@ class Evidence:
         return self._split.pixels(index), self._split.labels[index]
 
     def _log_likelihood(self, architectures: Sequence[Architecture], step: int) -> Tensor:
-        """The log-likelihood of each architecture on the batch of a step; on a CPU computed once, where batches repeat.
+        """The log-likelihood of each architecture on the batch of a step; computed once, where batches repeat.
 
-        As a fit narrows, it draws the same architectures again. A GPU estimates all of a step at once, whichever.
+        As a fit narrows, it draws the same architectures again, and so do other fits.
         """
-        if self._split.device.type != "cpu" or not self._settings.reference:
+        if not self._settings.reference:
             return self._estimated(architectures, step)
         keys = [(step % len(self._batches), self._supernet.space.live(one)) for one in architectures]
         missing = {key: one for key, one in zip(keys, architectures, strict=True) if key not in self._values}
@@ -89,16 +89,19 @@ class Evidence:
     @torch.no_grad()
     def _estimated(self, architectures: Sequence[Architecture], step: int) -> Tensor:
         images, labels = self._batch(step)
-        logits = self._predict(images, architectures)
-        return -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).cpu()
+        size = self._settings.architectures  # go through the supernet together
+        values = []
+        for i in range(0, len(architectures), size):
+            logits = self._predict(images, architectures[i : i + size])
+            values.append(-metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise))
+        return torch.cat(values).cpu()
 
     def _reference(self, step: int) -> Tensor:
         """The log-likelihoods of the reference on the batch of a step, computed once."""
         assert self._ranks is not None
-        batch, reference, size = step % len(self._batches), self._ranks.reference, self._settings.architectures
+        batch = step % len(self._batches)
         if batch not in self._reference_values:
-            parts = [self._log_likelihood(reference[i : i + size], step) for i in range(0, len(reference), size)]
-            self._reference_values[batch] = torch.cat(parts)
+            self._reference_values[batch] = self._log_likelihood(self._ranks.reference, step)
         return self._reference_values[batch]
 
 

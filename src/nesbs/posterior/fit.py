@@ -39,6 +39,8 @@ LogLikelihood = Callable[[Sequence[Architecture], int], Tensor]
 RelaxedLogLikelihood = Callable[[Tensor, int], Tensor]
 # A scalar whose gradient estimates that of E[log-likelihood]
 Surrogate = Callable[[Posterior, int, torch.Generator], Tensor]
+# The same of several posteriors, each with a generator of its own: (posteriors,)
+Surrogates = Callable[[Sequence[Posterior], int, Sequence[torch.Generator]], Tensor]
 OnStep = Callable[[int, float, float], None]  # step from 1, entropy in nats, evidence; after every step
 
 DEFAULT = PosteriorSettings()
@@ -52,16 +54,25 @@ def leave_one_out(log_likelihood: LogLikelihood, count: int) -> Surrogate:
 
     ∇ E[ℓ] ≈ 1/K Σ_k (ℓ_k − mean_{j≠k} ℓ_j) ∇ log p_α(A_k)
     """
+    together = leave_one_out_of_all(log_likelihood, count)
+    return lambda posterior, step, generator: together([posterior], step, [generator])[0]
+
+
+def leave_one_out_of_all(log_likelihood: LogLikelihood, count: int) -> Surrogates:
+    """`leave_one_out` of several posteriors, whose architectures are estimated together."""
     if count < 2:
         raise NesbsError(f"leave-one-out needs two architectures or more a step, found {count}")
 
-    def surrogate(posterior: Posterior, step: int, generator: torch.Generator) -> Tensor:
-        drawn = posterior.sample(count, generator=generator)
-        values = log_likelihood(drawn, step).detach().to(posterior.logits)
-        baseline = (values.sum() - values) / (count - 1)
-        return ((values - baseline) * posterior.log_prob(drawn)).mean()
+    def surrogates(posteriors: Sequence[Posterior], step: int, generators: Sequence[torch.Generator]) -> Tensor:
+        drawn = [one.sample(count, generator=random) for one, random in zip(posteriors, generators, strict=True)]
+        values = log_likelihood([one for some in drawn for one in some], step).detach().to(posteriors[0].logits)
+        scores = []
+        for posterior, some, value in zip(posteriors, drawn, values.split(count), strict=True):
+            baseline = (value.sum() - value) / (count - 1)
+            scores.append(((value - baseline) * posterior.log_prob(some)).mean())
+        return torch.stack(scores)
 
-    return surrogate
+    return surrogates
 
 
 def straight_through(
@@ -100,32 +111,58 @@ def fit_elbo(
     which the logits would have to grow is the factor by which evidence is wrong. What is still missing at the end is
     made up by that factor.
     """
-    posterior = Posterior(space)
+    return fit_side_by_side(space, one_by_one(surrogate), settings, generators=[generator], on_step=on_step)[0]
+
+
+def one_by_one(surrogate: Surrogate) -> Surrogates:
+    """The surrogate of each of several posteriors."""
+
+    def surrogates(posteriors: Sequence[Posterior], step: int, generators: Sequence[torch.Generator]) -> Tensor:
+        pairs = zip(posteriors, generators, strict=True)
+        return torch.stack([surrogate(posterior, step, generator) for posterior, generator in pairs])
+
+    return surrogates
+
+
+def fit_side_by_side(
+    space: Space,
+    surrogates: Surrogates,
+    settings: PosteriorSettings,
+    *,
+    generators: Sequence[torch.Generator],
+    on_step: OnStep | None = None,
+) -> list[Posterior]:
+    """Run `fit_elbo` for each generator, step by step in turn: a GPU then estimates the architectures of all at once.
+
+    `on_step` is told of every fit's every step, and counts the steps of all fits together.
+    """
+    posteriors = [Posterior(space) for _ in generators]
     wanted = settings.entropy * math.log(len(space))
     adapts = settings.evidence == "auto"
-    evidence = FIRST_EVIDENCE if settings.evidence == "auto" else settings.evidence
-    logits = posterior.logits.requires_grad_()
+    evidences = [FIRST_EVIDENCE if settings.evidence == "auto" else settings.evidence for _ in generators]
+    logits = [posterior.logits.requires_grad_() for posterior in posteriors]
     rate, decay = settings.learning_rate, settings.weight_decay
-    optimiser = torch.optim.Adam([logits], lr=rate, betas=(0.9, 0.999), weight_decay=decay)
+    optimiser = torch.optim.Adam(logits, lr=rate, betas=(0.9, 0.999), weight_decay=decay)
     for step in range(settings.steps):
         if settings.schedule == "cosine":
             optimiser.param_groups[0]["lr"] = cosine(step, settings.steps, rate)
         optimiser.zero_grad()
-        objective = surrogate(posterior, step, generator) - posterior.kl() / evidence
-        (-objective).backward()
-        if not bool(logits.grad.isfinite().all()):  # type: ignore[union-attr]
+        expected = surrogates(posteriors, step, generators)
+        divergences = [posterior.kl() / evidence for posterior, evidence in zip(posteriors, evidences, strict=True)]
+        (torch.stack(divergences) - expected).sum().backward()
+        if not all(bool(one.grad.isfinite().all()) for one in logits):  # type: ignore[union-attr]
             raise NesbsError(
                 f"fitting the posterior: the likelihood is not a number at step {step + 1}: was the supernet trained?"
             )
         optimiser.step()
-        now = float(posterior.entropy().detach())
-        if adapts and step % ADAPT_EVERY == ADAPT_EVERY - 1:
-            evidence *= factor_to(posterior, wanted) ** 0.2  # in part: the logits lag behind
-        if on_step is not None:
-            on_step(step + 1, now, evidence)
-    if adapts:
-        logits = logits * factor_to(posterior, wanted)
-    return Posterior(space, logits.detach())
+        for fit, posterior in enumerate(posteriors):
+            now = float(posterior.entropy().detach())
+            if adapts and step % ADAPT_EVERY == ADAPT_EVERY - 1:
+                evidences[fit] *= factor_to(posterior, wanted) ** 0.2  # in part: the logits lag behind
+            if on_step is not None:
+                on_step(step * len(posteriors) + fit + 1, now, evidences[fit])
+    factors = [factor_to(posterior, wanted) if adapts else 1.0 for posterior in posteriors]
+    return [Posterior(space, (one * factor).detach()) for one, factor in zip(logits, factors, strict=True)]
 
 
 @torch.no_grad()
@@ -205,30 +242,30 @@ def fit_posterior(
     if ranks is not None:
         ranks.score_ahead(on_untrained)
     held_out = Evidence(supernet, split, settings, ranks, seed=seed)
-    surrogate = _surrogate(held_out, settings, ranks)
-    fits: list[Posterior] = []
+    surrogates = _surrogates(held_out, settings, ranks)
+    generators = [
+        rng.generator(seed, "posterior", "architectures", *([start] if start else []))
+        for start in range(settings.starts)
+    ]
     with _frozen(supernet):
-        for start in range(settings.starts):
-            random = rng.generator(seed, "posterior", "architectures", *([start] if start else []))
-            counted = _counting_on(on_step, start * settings.steps)
-            fits.append(fit_elbo(supernet.space, surrogate, settings, generator=random, on_step=counted))
-        objectives = [_objective(held_out, fit, settings, seed) for fit in fits] if settings.starts > 1 else [0.0]
+        fits = fit_side_by_side(supernet.space, surrogates, settings, generators=generators, on_step=on_step)
+        objectives = _objectives(held_out, fits, settings, seed) if settings.starts > 1 else [0.0]
     best = max(range(settings.starts), key=objectives.__getitem__)
     if on_best_start is not None:
         on_best_start(best)
     return fits[best].tempered(settings.temperature)
 
 
-def _surrogate(evidence: Evidence, settings: PosteriorSettings, ranks: ReferenceRanks | None) -> Surrogate:
-    """The surrogate of the estimator that the settings name."""
+def _surrogates(evidence: Evidence, settings: PosteriorSettings, ranks: ReferenceRanks | None) -> Surrogates:
+    """The surrogates of the estimator that the settings name."""
     if settings.estimator == "leave-one-out":
-        return leave_one_out(evidence.of, settings.architectures)
-    mixture = straight_through(evidence.of_mixture, settings.gumbel_temperature)
+        return leave_one_out_of_all(evidence.of, settings.architectures)
+    mixture = one_by_one(straight_through(evidence.of_mixture, settings.gumbel_temperature))
     if ranks is None or ranks.weight == 0:
         return mixture
     # Untrained networks have no gradient to pass through, so leave-one-out estimates theirs; expectations add up.
-    scores = leave_one_out(evidence.of_untrained, settings.architectures)
-    return lambda posterior, step, generator: mixture(posterior, step, generator) + scores(posterior, step, generator)
+    scores = leave_one_out_of_all(evidence.of_untrained, settings.architectures)
+    return lambda posteriors, step, random: mixture(posteriors, step, random) + scores(posteriors, step, random)
 
 
 @contextmanager
@@ -245,15 +282,18 @@ def _frozen(supernet: Supernet) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def _counting_on(on_step: OnStep | None, before: int) -> OnStep | None:
-    return None if on_step is None else lambda step, entropy, evidence: on_step(before + step, entropy, evidence)
-
-
-def _objective(evidence: Evidence, posterior: Posterior, settings: PosteriorSettings, seed: int) -> float:
-    """The objective that a fit climbed, from architectures drawn on `JUDGED` batches. Ours, not the paper's."""
-    random = rng.generator(seed, "posterior", "judged")
-    drawn = (posterior.sample(settings.architectures, generator=random) for _ in range(JUDGED))
-    expected = torch.stack([evidence.of(some, step).mean() for step, some in enumerate(drawn)]).mean()
-    # With evidence "auto" all fits have the same entropy.
-    kl = 0.0 if settings.evidence == "auto" else float(posterior.kl()) / settings.evidence
-    return float(expected) - kl
+def _objectives(
+    evidence: Evidence, posteriors: Sequence[Posterior], settings: PosteriorSettings, seed: int
+) -> list[float]:
+    """The objectives that fits climbed, from architectures drawn on `JUDGED` batches. Ours, not the paper's."""
+    generators = [rng.generator(seed, "posterior", "judged") for _ in posteriors]
+    count, means = settings.architectures, []
+    for step in range(JUDGED):
+        drawn = [one.sample(count, generator=random) for one, random in zip(posteriors, generators, strict=True)]
+        values = evidence.of([one for some in drawn for one in some], step)
+        means.append(torch.stack([value.mean() for value in values.split(count)]))
+    expected = torch.stack(means, 1).mean(1).tolist()
+    if settings.evidence == "auto":  # all fits have the same entropy
+        return expected
+    multiplier = settings.evidence
+    return [value - float(one.kl()) / multiplier for value, one in zip(expected, posteriors, strict=True)]

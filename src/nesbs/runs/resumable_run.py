@@ -240,14 +240,11 @@ class Run:
             return folders.read_posterior(path, self.space)
         supernet = self.supernet()
         with self.stage("posterior", settings.steps * settings.starts) as stage:
-            entropies: list[float] = []
-            evidences: list[float] = []
+            figures: list[tuple[float, float]] = []  # entropy and evidence; the fits take their steps in turn
             chosen: list[int] = []
 
             def on_step(step: int, entropy: float, evidence: float) -> None:
-                entropies.append(entropy)
-                if step % settings.steps == 0:
-                    evidences.append(evidence)
+                figures.append((entropy, evidence))
                 stage.figure("entropy", entropy, step)
                 stage.advance(step, f"entropy {entropy:.2f} nats")
 
@@ -260,7 +257,10 @@ class Run:
                 on_best_start=chosen.append,
                 **settings.model_dump(),
             )
-            stage.note(entropies=entropies, starts=settings.starts, kept=chosen[0] + 1, evidence=evidences[chosen[0]])
+            fits = [figures[start :: settings.starts] for start in range(settings.starts)]
+            entropies = [entropy for fit in fits for entropy, _ in fit]
+            _, evidence = fits[chosen[0]][-1]
+            stage.note(entropies=entropies, starts=settings.starts, kept=chosen[0] + 1, evidence=evidence)
             files.write_json(path, posterior.to_json())
         return posterior
 
