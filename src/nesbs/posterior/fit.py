@@ -21,6 +21,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim.adam import adam
 
 from nesbs import rng
 from nesbs.data import SearchTrain, SearchValid, refuse_part
@@ -141,20 +142,16 @@ def fit_side_by_side(
     adapts = settings.evidence == "auto"
     evidences = [FIRST_EVIDENCE if settings.evidence == "auto" else settings.evidence for _ in generators]
     logits = [posterior.logits.requires_grad_() for posterior in posteriors]
-    rate, decay = settings.learning_rate, settings.weight_decay
-    optimiser = torch.optim.Adam(logits, lr=rate, betas=(0.9, 0.999), weight_decay=decay)
+    descend = _adam(logits, settings)
     for step in range(settings.steps):
-        if settings.schedule == "cosine":
-            optimiser.param_groups[0]["lr"] = cosine(step, settings.steps, rate)
-        optimiser.zero_grad()
         expected = surrogates(posteriors, step, generators)
         divergences = [posterior.kl() / evidence for posterior, evidence in zip(posteriors, evidences, strict=True)]
-        (torch.stack(divergences) - expected).sum().backward()
-        if not all(bool(one.grad.isfinite().all()) for one in logits):  # type: ignore[union-attr]
+        gradients = torch.autograd.grad((torch.stack(divergences) - expected).sum(), logits)
+        if not all(bool(gradient.isfinite().all()) for gradient in gradients):
             raise NesbsError(
                 f"fitting the posterior: the likelihood is not a number at step {step + 1}: was the supernet trained?"
             )
-        optimiser.step()
+        descend(gradients, step)
         for fit, posterior in enumerate(posteriors):
             now = float(posterior.entropy().detach())
             if adapts and step % ADAPT_EVERY == ADAPT_EVERY - 1:
@@ -163,6 +160,26 @@ def fit_side_by_side(
                 on_step(step * len(posteriors) + fit + 1, now, evidences[fit])
     factors = [factor_to(posterior, wanted) if adapts else 1.0 for posterior in posteriors]
     return [Posterior(space, (one * factor).detach()) for one, factor in zip(logits, factors, strict=True)]
+
+
+def _adam(logits: list[Tensor], settings: PosteriorSettings) -> Callable[[Sequence[Tensor], int], None]:
+    """Steps of Adam on several logits: (gradients, step) → None.
+
+    The function, not torch's class: that one imports torch's compiler, which takes seconds.
+    """
+    means, squares = ([torch.zeros_like(one) for one in logits] for _ in range(2))
+    counts = [torch.tensor(0.0) for _ in logits]
+    rate = settings.learning_rate
+
+    @torch.no_grad()
+    def descend(gradients: Sequence[Tensor], step: int) -> None:
+        adam(
+            logits, list(gradients), means, squares, [], counts,
+            foreach=False, amsgrad=False, beta1=0.9, beta2=0.999, weight_decay=settings.weight_decay, eps=1e-8,
+            lr=cosine(step, settings.steps, rate) if settings.schedule == "cosine" else rate, maximize=False,
+        )  # fmt: skip
+
+    return descend
 
 
 @torch.no_grad()

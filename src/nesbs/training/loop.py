@@ -6,6 +6,7 @@ stay on the device and are read once an epoch.
 """
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -173,7 +174,20 @@ def _same_state(module: nn.Module, optimiser: torch.optim.Optimizer, history: li
     return history
 
 
+@functools.cache
+def _without_compiler() -> None:
+    """Let torch make an optimiser without importing its compiler, which takes seconds.
+
+    torch does so to tell the compiler to leave these methods alone. Where a step is captured, it is needed for nothing.
+    """
+    for name in ("add_param_group", "zero_grad"):
+        method = getattr(getattr(torch.optim.Optimizer, name), "__wrapped__", None)
+        if method is not None and not hasattr(method, "__dynamo_disable"):
+            setattr(method, "__dynamo_disable", method)
+
+
 def _optimiser(module: nn.Module, settings: TrainingSettings, device: torch.device) -> torch.optim.SGD:
+    _without_compiler()
     on_gpu = device.type == "cuda"
     rate = torch.tensor(settings.learning_rate, device=device) if on_gpu else settings.learning_rate
     optimiser = torch.optim.SGD(
