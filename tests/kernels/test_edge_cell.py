@@ -10,6 +10,7 @@ from nesbs.spaces import nasbench201, toy_edges
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups, predictor
 from nesbs.supernet.fused_network import FusedNetwork, fits, fused_network
 from nesbs.supernet.fused_step import FusedStep
+from nesbs.supernet.untrained import Untrained
 from nesbs.training import Batch
 
 
@@ -114,6 +115,19 @@ def test_estimates_of_many_are_those_of_each(device, close, noise, large_blocks)
     with torch.no_grad():
         plain = torch.stack([supernet(split.pixels(), path) for path in paths])
     close(fused_network(supernet.network).predict(split.pixels(), paths), plain)
+
+
+def test_untrained_networks_score_as_by_the_plain_path(device, noise, large_blocks, monkeypatch):
+    monkeypatch.setattr("nesbs.supernet.untrained.IMAGES", 4)
+    split, space = noise.search_valid.to(device), toy_edges()
+    paths = [space.parse(f"|{a}~0|+|{b}~0|nor_conv_3x3~1|") for a, b in (("none", "none"), ("nor_conv_3x3", "none"))]
+    paths.append(space.parse("|skip_connect~0|+|nor_conv_3x3~0|nor_conv_3x3~1|"))
+    ours = Untrained(space, split, cells=1, channels=16).scores(paths)
+    monkeypatch.setattr("nesbs.supernet.untrained.fits", lambda *_: False)
+    monkeypatch.setattr(kernels.support, "INTERPRETED", False)
+    plain = Untrained(space, split, cells=1, channels=16).scores(paths)
+    torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-3)
+    assert plain[0] == 0 < plain[1:].min()
 
 
 def test_what_leads_nowhere_is_not_computed(device):

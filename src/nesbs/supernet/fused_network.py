@@ -144,7 +144,8 @@ class FusedNetwork(ABC):
                 return work().float()
 
         earlier = next(iter(self._captured.values()), None)
-        return capture_graph(in_precision, pool=None if earlier is None else earlier[1].pool)
+        pool = None if earlier is None else earlier[1].pool
+        return capture_graph(in_precision, own_kernels=True, pool=pool)
 
 
 def cells_of(network: PathNetwork) -> list[ChoiceCell]:

@@ -46,7 +46,8 @@ class FusedStep:
         self._run: Callable[[], object] = self._work
         if device.type == "cuda":
             with torch.no_grad():
-                self._run = capture_graph(self._work, [self._parameters.values, self._parameters.momentum]).replay
+                state = [self._parameters.values, self._parameters.momentum]
+                self._run = capture_graph(self._work, state, own_kernels=True).replay
 
     def _sort_parameters(self) -> None:
         """Who uses a parameter: the paths with a choice; every path on which something arrives; every path (head)."""

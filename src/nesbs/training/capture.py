@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from nesbs.kernels.compile_ahead import compile_ahead
+
 Result = TypeVar("Result")
 
 
@@ -42,15 +44,20 @@ def capture_graph(
     state: Sequence[Tensor] = (),
     *,
     warm_up: int = 1,
+    own_kernels: bool = False,
     stream: torch.cuda.Stream | None = None,
     pool: Any = None,
 ) -> CapturedGraph[Result]:
     """Capture work on a GPU as a CUDA graph.
 
     The work is done `warm_up` times before, so that kernels are compiled and libraries have chosen theirs; `state`,
-    the tensors that it changes, is put back. Graphs that belong together share a stream and a pool of memory.
+    the tensors that it changes, is put back. Graphs that belong together share a stream and a pool of memory. With
+    `own_kernels` those of ours that the work launches are compiled side by side.
     """
     before = [tensor.detach().clone() for tensor in state]
+    if own_kernels:
+        compile_ahead(work)
+        _put_back(state, before)
     stream = stream or torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -62,10 +69,14 @@ def capture_graph(
     # thread only: other members may be training in streams of their own.
     with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
         result = work()
-    with torch.no_grad():
-        for tensor, value in zip(state, before, strict=True):
-            tensor.copy_(value)
+    _put_back(state, before)
     return CapturedGraph(graph.replay, result, graph.pool())
+
+
+@torch.no_grad()
+def _put_back(state: Sequence[Tensor], before: Sequence[Tensor]) -> None:
+    for tensor, value in zip(state, before, strict=True):
+        tensor.copy_(value)
 
 
 class CapturedStep:
