@@ -50,6 +50,7 @@ RECIPE: dict[str, Any] = {
 SHALLOW = {**RECIPE, "cells": 3, "partial": 1}
 LEVERS: dict[str, dict[str, Any]] = {
     "recipe": RECIPE,
+    "recipe, 25 epochs": {**RECIPE, "epochs": 25},
     "all channels": {**RECIPE, "partial": 1},
     "three cells": SHALLOW,
     "three cells, decay 1e-3": {**SHALLOW, "weight_decay": 1e-3},
