@@ -1,5 +1,6 @@
 """The pages of docs/: what they say to type runs, tables and pictures are those of the records, the site builds."""
 
+import csv
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import yaml
 from compare import test_method_contract
 from documents import ROOT, at_toy_size, check_mention, code, commands, folder_of_images, mentions, run_command, table
 from samplers import test_ensembles
+from scipy.stats import spearmanr
 from spaces import test_contract
 
 from nesbs.compare import METHODS, Candidates
@@ -29,7 +31,7 @@ from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import recipe_names
 from nesbs.samplers import NoEnsembleError
-from nesbs.spaces import SPACES
+from nesbs.spaces import SPACES, nasbench201
 
 sys.path.insert(0, str(ROOT / "docs"))
 import draw
@@ -305,6 +307,29 @@ def test_speed_costs_no_ranking():
     assert f"it is {-one['loss']:.3f} lower by loss and {one['error']:.3f} higher by accuracy" in said
 
 
+def test_the_posterior_of_a_quicker_search_ranks_as_earlier_ones_do():
+    space = nasbench201()
+    with (ROOT / "tests" / "nasbench201_sample.csv").open() as rows:
+        table = {row["architecture"]: float(row["valid_acc_cifar10"]) for row in csv.DictReader(rows)}
+    accuracies = torch.tensor(list(table.values()))
+    architectures = [space.parse(text) for text in table]
+
+    def quality(path):
+        log_p = Posterior.from_json(json.loads(path.read_text())).log_prob(architectures)
+        return float(spearmanr(log_p, accuracies).statistic), float(log_p.softmax(0) @ accuracies)
+
+    (order, weighed) = quality(ROOT / "results" / "benchmarks" / "h200-whole-posterior.json")
+    orders, all_weighed = zip(
+        *map(quality, sorted((ROOT / "results" / "searches").glob("*/posterior.json"))), strict=True
+    )
+    said = words("speed")
+    assert len(orders) == 10
+    assert f"a Spearman of {order:.2f} with the accuracies, and weighs them to {weighed:.1f} %" in said
+    assert (
+        f"have {min(orders):.2f} to {max(orders):.2f} and {min(all_weighed):.1f} to {max(all_weighed):.1f} %." in said
+    )
+
+
 def test_the_seconds_of_whole_searches_are_those_of_the_records():
     [whole] = tables.read("benchmarks", "h200-whole.json")["rows"]
     stages = {name: f"{seconds:.0f}" for name, seconds in whole["stages"].items()}
@@ -315,6 +340,15 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     assert f"{whole['seconds']:.0f} s, of which the supernet took {stages['supernet']}" in said
     assert f"the posterior {stages['posterior']}, and judging" in said
     assert f"both samplers {judging:.0f}." in said
+    [warm] = tables.read("benchmarks", "h200-whole-warm.json")["rows"]
+    assert f"on disk it is {warm['seconds']:.0f} s" in said
+    for sampler in ("svgd-rd", "monte-carlo"):
+        assert warm[sampler]["architectures"] == whole[sampler]["architectures"]
+    [untrained] = tables.read("benchmarks", "h200-whole-darts-untrained.json")["rows"]
+    seconds = list(untrained["stages"].values())
+    assert (
+        f"its supernet took {seconds[0]:.0f} s, its posterior {seconds[1]:.0f}, judging {sum(seconds[2:]):.0f} " in said
+    )
     [fair] = tables.read("benchmarks", "h200-whole-fair.json")["rows"]
     assert f"the whole search took {fair['seconds']:.0f} s" in said
     [darts] = tables.read("benchmarks", "h200-whole-darts.json")["rows"]

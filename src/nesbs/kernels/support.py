@@ -28,5 +28,8 @@ def power_of_two(number: int) -> bool:
 
 
 def precision() -> str:
-    """How products of float32 are made: rounded to TF32 unless torch is told not to (`torch.backends.cudnn`)."""
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+    """How products of float32 are made: rounded to TF32 unless torch is told not to (`torch.backends.cudnn`).
+
+    Else of three products in TF32, which lose no more than float32 does and take half its time.
+    """
+    return "tf32" if torch.backends.cudnn.allow_tf32 else "tf32x3"
