@@ -234,8 +234,8 @@ def fit_posterior(
 
     The settings are those of the recipe's section `posterior` (`PosteriorSettings`). `members` are the members' cells
     and channels, which `untrained` asks for, unless `ranks` holds a reference that exists already. `on_untrained` is
-    told how many untrained networks are scored, of how many; `on_step` counts the steps of all `starts` together;
-    `on_best_start` is told which of the starts was kept, from 0.
+    told how many untrained networks are scored, of how many; `on_step` counts the steps of all `starts`, which take
+    turns; `on_best_start` is told which of the starts was kept, from 0.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
