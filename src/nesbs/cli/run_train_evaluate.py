@@ -32,8 +32,9 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Traini
     with common.writing(out, new=True) as progress, common.at_work() as workers:
         work = Run.create(out, chosen, device=device, progress=progress, workers=workers)
         work.plan()
-        duplicates = work.selection().duplicates
-        scores = work.scores()
+        with work.uniform_beside():
+            duplicates = work.selection().duplicates
+            scores = work.scores()
     path = write_report(out)
     common.print(_as_text(work, scores), *_sizes(work), _duplicates(duplicates))
     if work.data.broken:

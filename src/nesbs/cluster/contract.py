@@ -38,6 +38,7 @@ class Workers:
     count: int | None = 1
     on_ray: bool = False  # inside of `on_ray.connected`
     gpus_each: float | None = None  # of each worker, where tasks use GPUs; None: one, on this machine all are shared
+    apart: bool = False  # one worker is a process of its own too
 
     def take(self, tasks: int) -> bool:
         """Whether so many tasks are given to other processes: on Ray each, on this machine several alone."""

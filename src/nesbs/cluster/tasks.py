@@ -28,7 +28,7 @@ def run_tasks(
     """
     if workers.on_ray:
         yield from run_on_ray(next_task, shared, workers, gpu=gpu)
-    elif workers.count is not None and workers.count > 1:
+    elif workers.apart or (workers.count is not None and workers.count > 1):
         yield from run_in_processes(next_task, shared, workers, gpu=gpu)
     else:
         while (task := next_task()) is not None:

@@ -34,6 +34,7 @@ class StageRecord(Record):
     """What a stage took, and its notes: which ones there are depends on the stage."""
 
     seconds: Number | None = None
+    beside: Number | None = None  # of the seconds, those of other processes while an earlier stage was at work
     device: str | None = None
     peak_memory: Count | None = None  # bytes
     workers: Count | None = None  # processes that trained the members; none where it was this one

@@ -56,7 +56,7 @@ def _row(name: str, run: RunRecords) -> dict[str, Any]:
     """One run's line of the table; None where something is not there."""
     measures = (run.metrics and run.metrics.ensemble) or EnsembleMetrics()
     stages = (run.record and run.record.stages) or {}
-    seconds = [stage.seconds for stage in stages.values() if stage.seconds is not None]
+    seconds = [stage.seconds - (stage.beside or 0.0) for stage in stages.values() if stage.seconds is not None]
     return {
         "name": name,
         "data": run.data,

@@ -171,9 +171,13 @@ def epochs_left(training: AnyTraining, network: Network) -> int:
 
 
 def train_by_workers(
-    networks: Sequence[tuple[AnyTraining, Network]], workers: Workers, on_epoch: Callable[[int, Epoch, str], None]
+    networks: Sequence[tuple[AnyTraining, Network]],
+    workers: Workers,
+    on_epoch: Callable[[int, Epoch, str], None],
+    *,
+    enough: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Bring the checkpoint of every network to its last epoch.
+    """Bring the checkpoint of every network to its last epoch; once it is `enough`, no further epoch is begun.
 
     `on_epoch` is told the network's place in the list, each epoch and the machine that trained it. The network with the
     most epochs left among those that no worker is at work on comes next.
@@ -187,7 +191,7 @@ def train_by_workers(
 
     def next_task() -> EpochTask | None:
         ready = [index for index in sorted(waiting) if left[index]]
-        if not ready:
+        if not ready or enough():
             return None
         chosen = max(ready, key=left.__getitem__)
         waiting.remove(chosen)

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,14 @@ class Material:
     human: Tensor | None = None
     unseen: Dataset | None = None
     train_labels: Tensor | None = None
+    _predicted: dict[tuple[Ensemble, int], tuple[Tensor, Tensor]] = field(default_factory=dict)  # with the split's id
+
+    def predictions(self, ensemble: Ensemble, split: Split) -> tuple[Tensor, Tensor]:
+        """Return the `predictions` on the test or held-out images, made once for an ensemble."""
+        key = ensemble, id(split)
+        if key not in self._predicted:
+            self._predicted[key] = predictions(ensemble, split, batch_size=self.settings.batch_size)
+        return self._predicted[key]
 
     @property
     def fitted_on(self) -> str | None:
@@ -129,7 +137,7 @@ def measure(
 ) -> EnsembleMetrics:
     """An entry of `metrics.json` with these measures made, the others as they were; `on_unit` is told of progress."""
     split, settings = material.split, material.settings
-    logits, combined = predictions(ensemble, split, batch_size=settings.batch_size)
+    logits, combined = material.predictions(ensemble, split)
     if "scores" in names:
         entry = EnsembleMetrics(
             **score_logits(logits, combined, split.labels, bins=settings.bins).to_json(),
@@ -150,7 +158,7 @@ def measure(
 def _temperature(ensemble: Ensemble, material: Material, test: Tensor, on_unit: OnUnit) -> Temperature | None:
     labels, bins, held_out = material.split.labels, material.settings.bins, material.held_out
     if held_out is not None:
-        predicted = _networks(*predictions(ensemble, held_out, batch_size=material.settings.batch_size))
+        predicted = _networks(*material.predictions(ensemble, held_out))
         pairs = zip(predicted, test, strict=True)
         rows = [calibrate(held, held_out.labels, own, labels, bins=bins) for held, own in pairs]
     elif len(labels) < 2:
@@ -193,13 +201,12 @@ def _held_out(ensemble: Ensemble, material: Material) -> tuple[Tensor, Tensor] |
     """The ensemble's log-probabilities of held-out images and their labels, None where there are none."""
     if material.held_out is None:
         return None
-    combined = predictions(ensemble, material.held_out, batch_size=material.settings.batch_size)[1]
-    return combined, material.held_out.labels
+    return material.predictions(ensemble, material.held_out)[1], material.held_out.labels
 
 
 def answers_to_keep(ensemble: Ensemble, material: Material) -> HeldOutAnswers:
     """What thresholds and sets of `nesbs predict` are fitted to: the images that `abstention` fits its own to."""
-    combined = predictions(ensemble, material.split, batch_size=material.settings.batch_size)[1]
+    combined = material.predictions(ensemble, material.split)[1]
     held_out = _held_out(ensemble, material)
     fit, labels, *_ = parts(combined, material.split.labels, held_out)
     return held_out_answers(fit, labels, material.fitted_on or HALF)

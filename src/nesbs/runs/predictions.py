@@ -8,7 +8,6 @@ from nesbs.attacks.pictures import png
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.evaluation import has_tsne, tsne
-from nesbs.evaluation.scores import predictions
 from nesbs.records.predictions import Answer, DisagreedImage, PredictionMap, PredictionsRecord
 from nesbs.runs.measures import Material
 
@@ -19,7 +18,7 @@ FEWEST = 12  # points from which on a map is drawn
 def show(ensemble: Ensemble, material: Material) -> PredictionsRecord:
     """Predictions of an ensemble to look at: as many images of each kind as the settings say."""
     settings, split = material.settings, material.split
-    logits, combined = predictions(ensemble, split, batch_size=settings.batch_size)
+    logits, combined = material.predictions(ensemble, split)
     log_probs = logits.log_softmax(-1)
     return PredictionsRecord(
         disagreed=disagreed(log_probs, combined, split, settings.shown),

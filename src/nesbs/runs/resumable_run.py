@@ -42,6 +42,7 @@ from nesbs.records import (
 from nesbs.records.recipe import RECIPE
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import folder as folders
+from nesbs.runs.beside import Beside, idle_workers
 from nesbs.runs.by_workers import MemberTraining
 from nesbs.runs.checks import check_batches, check_recipe
 from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
@@ -49,7 +50,7 @@ from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
 from nesbs.runs.member_costs import RunCosts
-from nesbs.runs.members import trained_members
+from nesbs.runs.members import network_in, trained_members, workers_of
 from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
@@ -58,6 +59,7 @@ from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
+UNIFORM = "uniform"  # that of the uniform-random ensemble's
 SUPERNET_CHECKPOINT = "supernet.checkpoint.safetensors"  # until the supernet is trained
 
 
@@ -81,6 +83,7 @@ class Run:
         self.workers = workers  # None: those that the recipe names (members.workers)
         self._recorded = False  # whether versions, machine and data are in the record
         self._ranks: ReferenceRanks | None = None
+        self._beside: Beside | None = None
         if data is not None:
             self.data = data.to(device)
 
@@ -350,13 +353,41 @@ class Run:
 
     def uniform(self) -> Ensemble:
         """Beside it: as many architectures drawn uniformly, trained the same way."""
+        if self._beside is not None:
+            self._beside.wait()
+        return self._trained(UNIFORM, self._uniform_architectures())
+
+    def _uniform_architectures(self) -> tuple[Architecture, ...]:
         random = rng.generator(self.recipe.seed, "uniform ensemble")
         size, duplicates = self.recipe.ensemble.size, self.recipe.search.duplicates
         prior = Posterior(self.space)
         [proposal] = Uniform().propose(
             prior, size=size, rounds=1, duplicates=duplicates, allowed=self.limits(), generator=random
         )
-        return self._trained("uniform", proposal.architectures)
+        return tuple(proposal.architectures)
+
+    @contextlib.contextmanager
+    def uniform_beside(self) -> Iterator[None]:
+        """Train the uniform-random ensemble on idle cores inside a `with` block, where a search comes before it.
+
+        It depends on no search. What is left of it when `uniform` is asked for, that trains.
+        """
+        folder, split = self.folder / UNIFORM, self.train_images
+        searched = (self.folder / "selection.json").is_file() or self.recipe.ensemble.architectures is not None
+        workers = idle_workers(self.workers or workers_of(split, self.recipe.members))
+        if workers is None or searched or not self.recipe.evaluation.uniform or split.device.type != "cpu":
+            yield
+            return
+        architectures = enumerate(self._uniform_architectures())
+        missing = {i: each for i, each in architectures if not (folder / f"{i}.safetensors").is_file()}
+        training = MemberTraining(self.space, split, self.recipe.members, self.recipe.seed)
+        networks = [(training, network_in(folder, i, each)) for i, each in missing.items()]
+        with locked(self.folder):
+            self._beside = Beside(self.folder, UNIFORM, networks, workers)
+            try:
+                yield
+            finally:
+                self._beside.end()
 
     def ensembles(self) -> dict[str, Ensemble]:
         """Both by name, the uniform-random one where the recipe asks for it."""
@@ -454,7 +485,8 @@ class Run:
         with locked(self.folder):
             self._record_machine()
             self.progress.start(name, total)
-            stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh)
+            beside = self._beside.in_words if self._beside is not None else lambda: ""
+            stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh, beside=beside)
             yield stage
             stage.write()
             self.progress.finish(f"{stage.seconds:.1f} s")

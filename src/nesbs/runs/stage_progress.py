@@ -2,8 +2,9 @@
 
 import contextlib
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 from nesbs.records.run import RunRecord, StageRecord
 from nesbs.runs.plan import PlannedStage
 from nesbs.training import Epoch
+
+_WRITING = threading.Lock()  # a record is read and written again in one step for the threads of this process
 
 
 class Progress:
@@ -39,14 +42,25 @@ class Progress:
 class Stage:
     """Keeps a stage's seconds and peak memory in the record while it runs, and reports progress."""
 
-    def __init__(self, folder: Path, name: str, *, device: str, progress: Progress, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        device: str,
+        progress: Progress,
+        fresh: bool = False,
+        beside: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`beside` says in words what else is in training while this stage runs."""
         self._folder = folder
         self._name = name
         self._device = device
         self._progress = progress
-        self._notes = StageRecord()
+        self._beside = beside
         earlier = StageRecord() if fresh else (RunRecord.find(folder) or RunRecord()).stage(name)
         self.earlier = earlier  # what the record said of it before
+        self._notes = StageRecord() if earlier.beside is None else StageRecord(beside=earlier.beside)
         # The seconds of an interrupted stage count from what its finished epochs took.
         self._seconds_before = float(earlier.seconds or 0.0)
         self._peak_before = earlier.peak_memory or 0
@@ -60,7 +74,7 @@ class Stage:
 
     def advance(self, done: int, note: str = "") -> None:
         """Report that so much of the stage is finished."""
-        self._progress.advance(done, note)
+        self._progress.advance(done, "; ".join(filter(None, (note, self._beside()))))
 
     def share(self, done: int, total: int) -> None:
         """Report progress of a stage that learns its amount of work on the way."""
@@ -98,16 +112,20 @@ class Stage:
             device=device_name(self._device),
             peak_memory=max(peak_memory(self._device), self._peak_before),
         )
-        record = RunRecord.find(self._folder) or RunRecord()
-        record.with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
+        with _WRITING:
+            record = RunRecord.find(self._folder) or RunRecord()
+            record.with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
 
 
-def add_seconds(folder: Path, stage: str, seconds: float, device: str) -> None:
-    """Count seconds that a worker spent on a stage, in the run's record."""
-    record = RunRecord.find(folder) or RunRecord()
-    earlier = record.stage(stage)
-    entry = earlier.replace(seconds=round((earlier.seconds or 0.0) + seconds, 3), device=device_name(device))
-    record.with_stage(stage, entry).write(folder / RunRecord.FILE)
+def add_seconds(folder: Path, stage: str, seconds: float, device: str, *, beside: bool = False) -> None:
+    """Count seconds that a worker spent on a stage, in the run's record; also as those `beside` other stages."""
+    with _WRITING:
+        record = RunRecord.find(folder) or RunRecord()
+        earlier = record.stage(stage)
+        entry = earlier.replace(seconds=round((earlier.seconds or 0.0) + seconds, 3), device=device_name(device))
+        if beside:
+            entry = entry.replace(beside=round((earlier.beside or 0.0) + seconds, 3))
+        record.with_stage(stage, entry).write(folder / RunRecord.FILE)
 
 
 def device_name(device: str) -> str:

@@ -7,7 +7,7 @@ from nesbs.records import ComparisonRecords, Recipe, RunRecord, RunRecords
 from nesbs.runs.folder_lock import find_lock, in_words, is_at_work
 from nesbs.runs.plan import planned_stages
 
-DONE, RUNNING, STOPPED, TO_DO = "done", "running", "stopped", "to do"
+DONE, RUNNING, BEGUN, STOPPED, TO_DO = "done", "running", "begun", "stopped", "to do"
 RAN = "ran"  # a stage that no recipe plans, such as an attack: whether more of it is wanted only its command knows
 
 
@@ -39,7 +39,7 @@ def run_status(folder: Path) -> RunStatus:
     for planned in planned_stages(records.recipe or Recipe(), folder):
         entry = record.stage(planned.name)
         first_open = all(stage.state == DONE for stage in stages)
-        begun = STOPPED if entry.seconds is not None or planned.progress else TO_DO
+        begun = (BEGUN if at_work else STOPPED) if entry.seconds is not None or planned.progress else TO_DO
         state = DONE if planned.finished else RUNNING if at_work and first_open else begun
         progress = "" if planned.finished else planned.progress
         stages.append(StageStatus(planned.name, state, entry.seconds, entry.device, progress))
