@@ -2,7 +2,6 @@
 
 import json
 import os
-import threading
 
 import pytest
 import torch
@@ -18,21 +17,20 @@ from nesbs.runs.status import run_status
 TWO = ["members.workers=2", "posterior.steps=2"]
 
 
-class Waiting(Progress):
-    """Lets the supernet's first epoch end when the uniform-random ensemble is trained."""
-
-    def advance(self, done, note=""):
-        for thread in threading.enumerate():
-            if thread.name == "beside":
-                thread.join()
-
-
 @pytest.fixture
 def two_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     if torch.cuda.is_available():
         pytest.skip("CUDA cannot be forked")
     monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", ForkedWorker)
+
+
+def search_beside(run):
+    """Search when all of the uniform-random ensemble is trained beside it, and ask for that."""
+    with run.uniform_beside():
+        run._beside.join()
+        run.selection()
+        run.uniform()
 
 
 def uniform_files(run):
@@ -66,9 +64,9 @@ def test_a_stage_shows_what_is_trained_beside_it(tmp_path):
 
 
 def test_the_uniform_ensemble_is_trained_beside_the_search_with_the_same_bytes(alone, tmp_path, two_cores):
-    run = tiny(tmp_path / "run", changes=TWO, progress=Waiting())
+    run = tiny(tmp_path / "run", changes=TWO)
     with run.uniform_beside():
-        run.supernet()
+        run._beside.join()
         stage = json.loads((run.folder / "record.json").read_text())["stages"]["uniform"]
         assert 0 < stage["seconds"] == stage["beside"]  # trained before anybody asked for it
         [uniform] = [each for each in run_status(run.folder).stages if each.name == "uniform"]
@@ -84,14 +82,11 @@ def test_the_uniform_ensemble_is_trained_beside_the_search_with_the_same_bytes(a
 
 def test_a_run_that_stops_in_its_search_goes_on_from_what_was_trained_beside_it(alone, tmp_path, two_cores):
     run = tiny(tmp_path / "run", changes=TWO, progress=Stopping("posterior", 1))
-    with pytest.raises(StopError), run.uniform_beside():
-        run._beside._thread.join()
-        run.selection()
+    with pytest.raises(StopError):
+        search_beside(run)
     assert len(list((run.folder / "uniform").glob("*.checkpoint.safetensors"))) == 2
     again = tiny(tmp_path / "run", changes=TWO)
-    with again.uniform_beside():
-        again.selection()
-        again.uniform()
+    search_beside(again)
     assert uniform_files(again) == uniform_files(alone)
 
 
@@ -101,9 +96,7 @@ def test_what_fails_beside_is_told_by_the_stage_itself(alone, tmp_path, two_core
 
     monkeypatch.setattr(beside, "train_by_workers", fails)
     run = tiny(tmp_path / "run", changes=TWO)
-    with run.uniform_beside():
-        run.selection()
-        run.uniform()
+    search_beside(run)
     assert uniform_files(run) == uniform_files(alone)
 
 

@@ -34,6 +34,7 @@ def run(*, recipe: RecipeName, out: Out, changes: Changes = None, common: Traini
         work.plan()
         with work.uniform_beside():
             duplicates = work.selection().duplicates
+            work.plan()  # without what was trained beside the search
             scores = work.scores()
     path = write_report(out)
     common.print(_as_text(work, scores), *_sizes(work), _duplicates(duplicates))

@@ -38,7 +38,7 @@ class Beside:
         self._folder, self._stage, self._networks, self._workers = folder, stage, networks, workers
         self._epochs, self._enough = 0, False
         self._threads = torch.get_num_threads()  # of this thread; a new one has another number
-        self._thread = threading.Thread(target=self._train, name="beside", daemon=True)
+        self._thread = threading.Thread(target=self._train, daemon=True)
         self._thread.start()
 
     def in_words(self) -> str:
@@ -50,9 +50,8 @@ class Beside:
         """Begin no further epoch."""
         self._enough = True
 
-    def wait(self) -> None:
-        """Begin no further epoch, and return when the last one has ended."""
-        self.end()
+    def join(self) -> None:
+        """Return when all networks are trained; after `end`, when the last epoch is."""
         self._thread.join()
 
     def _train(self) -> None:

@@ -11,7 +11,10 @@ from nesbs.training.checkpoint import finished_epochs
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage, its units of work, whether its result is there, and how far it is in words where it is begun."""
+    """A stage, its units of work, whether its result is there, and how far it is in words where it is begun.
+
+    Of an ensemble's networks the units are the epochs that are left.
+    """
 
     name: str
     units: int
@@ -46,4 +49,4 @@ def _networks(folder: Path, name: str, recipe: Recipe) -> PlannedStage:
     progress = f"{size - len(missing)} of {size} networks" if len(missing) < size or any(behind) else ""
     if any(behind):
         progress += f", epoch {max(behind)} of {epochs}"
-    return PlannedStage(name, size * epochs, not missing, progress)
+    return PlannedStage(name, len(missing) * epochs - sum(behind), not missing, progress)

@@ -354,7 +354,8 @@ class Run:
     def uniform(self) -> Ensemble:
         """Beside it: as many architectures drawn uniformly, trained the same way."""
         if self._beside is not None:
-            self._beside.wait()
+            self._beside.end()
+            self._beside.join()
         return self._trained(UNIFORM, self._uniform_architectures())
 
     def _uniform_architectures(self) -> tuple[Architecture, ...]:
