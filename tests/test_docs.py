@@ -240,8 +240,28 @@ def test_what_the_demo_does_not_beat_is_told():
     assert methods["random"]["difference"]["nll"]["low"] > 0
 
 
+def test_what_a_shorter_demo_loses_is_told():
+    record = tables.read("demo-compared", "shorter.json")
+    found = {one["settings"]: one["seeds"] for one in record["variants"]}
+    half, nine = "supernet.epochs=15 posterior.starts=1", " members.epochs=9"
+    names = [half, half + nine, half + nine + " members.learning_rate=0.1 members.warm_up=1"]
+    means = [[fmean(seed[key] for seed in found[name]) for key in ("error", "nll")] for name in names]
+    means.append([fmean(seed[key] for seed in record["before"]["seeds"]) for key in ("error", "nll")])
+    whole = tables.read("demo-compared", "comparison.json")["methods"]["nesbs"]["mean"]
+    means.append([whole[key]["mean"] for key in ("error", "nll")])
+    shorter, nine_epochs, at_twice, before, longer = [(f"{100 * error:.2f}", f"{nll:.4f}") for error, nll in means]
+    said = words("results")
+    assert "lost nothing that five seeds show: error {} %, NLL {}.".format(*shorter) in said
+    assert "has {} and {} above on the same machine, and had {} and {} on another".format(*longer, *before) in said
+    told = "did lose: {} % and {}, at twice the learning rate {} % and {} (five seeds".format(*nine_epochs, *at_twice)
+    assert told in said
+    for column in zip(*means, strict=True):
+        assert sorted(column) == [column[3], column[0], column[4], column[2], column[1]]
+
+
 def test_the_results_page_has_the_means_of_the_demo():
     assert tables.demo_in_words() in words("results")
+    assert tables.demo_wins() in words("results")
 
 
 @pytest.mark.parametrize("name", draw.PICTURES)
