@@ -171,6 +171,8 @@ def reproduced(name, folder=RESULTS / "reproduce"):
         if rows:
             found.append(replace(replace(table, rows=rows).as_table(), title="", notes=()).as_markdown())
     return "\n\n".join([*found, f"{record.device}, {duration(record.seconds)}."])
+
+
 def demo_wins():
     """Under how many seeds the ensemble beats its best member and the uniform-random ensemble, in words."""
     wins = [

@@ -11,6 +11,7 @@ from toys import StopError, Stopping, tiny
 from nesbs.cluster import Workers
 from nesbs.runs import Progress, beside
 from nesbs.runs.beside import idle_workers
+from nesbs.runs.plan import planned_stages
 from nesbs.runs.stage_progress import Stage
 from nesbs.runs.status import run_status
 
@@ -57,9 +58,11 @@ def test_only_cores_that_nobody_uses_get_a_worker(monkeypatch):
 def test_a_stage_shows_what_is_trained_beside_it(tmp_path):
     class Notes(Progress):
         def advance(self, done, note=""):
-            assert note == "loss 1.000; uniform beside it: 3 epochs"
+            assert note == "loss 1.000; uniform beside it: 3 of 4 epochs"
 
-    stage = Stage(tmp_path, "supernet", device="cpu", progress=Notes(), beside=lambda: "uniform beside it: 3 epochs")
+    stage = Stage(
+        tmp_path, "supernet", device="cpu", progress=Notes(), beside=lambda: "uniform beside it: 3 of 4 epochs"
+    )
     stage.advance(1, "loss 1.000")
 
 
@@ -71,6 +74,8 @@ def test_the_uniform_ensemble_is_trained_beside_the_search_with_the_same_bytes(a
         assert 0 < stage["seconds"] == stage["beside"]  # trained before anybody asked for it
         [uniform] = [each for each in run_status(run.folder).stages if each.name == "uniform"]
         assert (uniform.state, uniform.progress) == ("begun", "0 of 2 networks, epoch 2 of 2")
+        units = {planned.name: planned.units for planned in planned_stages(run.recipe, run.folder)}
+        assert (units["members"], units["uniform"]) == (4, 0)  # epochs that are left
         run.selection()
         run.uniform()
     assert uniform_files(run) == uniform_files(alone)

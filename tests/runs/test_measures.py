@@ -21,7 +21,9 @@ from nesbs.evaluation.corruptions import corrupt
 from nesbs.evaluation.human import load_human
 from nesbs.evaluation.unseen import brought_to
 from nesbs.records.metrics import EnsembleMetrics
+from nesbs.runs import measures
 from nesbs.runs.measures import MEASURES, answers_to_keep, gather, measure, missing_measures, units
+from nesbs.runs.predictions import show
 from nesbs.spaces import toy_edges
 
 
@@ -44,6 +46,19 @@ def votes_for(data, seed=0):
     votes = np.random.default_rng(seed).integers(0, 5, (len(data.test), data.test.classes))
     votes[:, 0] += 1
     return votes
+
+
+def test_the_test_images_are_predicted_once(ensemble, noise, monkeypatch):
+    asked = []
+    plain = measures.predictions
+    monkeypatch.setattr(measures, "predictions", lambda *a, **k: asked.append(a) or plain(*a, **k))
+    material = gather(noise, EvaluationSettings(map=1))
+    show(ensemble, material)
+    answers_to_keep(ensemble, material)
+    measure(None, ensemble, material, missing_measures(None, material.settings))
+    assert asked == [(ensemble, noise.test)]
+    measure(None, Ensemble(ensemble.members[:2]), material, ("scores",))
+    assert len(asked) == 2  # another ensemble has answers of its own
 
 
 def test_class_by_class(ensemble, noise):

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from nesbs.cluster import Workers
-from nesbs.runs.by_workers import AnyTraining, Network, train_by_workers
+from nesbs.runs.by_workers import AnyTraining, Network, epochs_left, train_by_workers
 from nesbs.runs.stage_progress import add_seconds
 from nesbs.training import Epoch
 
@@ -36,7 +36,7 @@ class Beside:
         self, folder: Path, stage: str, networks: Sequence[tuple[AnyTraining, Network]], workers: Workers
     ) -> None:
         self._folder, self._stage, self._networks, self._workers = folder, stage, networks, workers
-        self._epochs, self._enough = 0, False
+        self._epochs, self._total, self._enough = 0, sum(epochs_left(*each) for each in networks), False
         self._threads = torch.get_num_threads()  # of this thread; a new one has another number
         self._thread = threading.Thread(target=self._train, daemon=True)
         self._thread.start()
@@ -44,7 +44,7 @@ class Beside:
     def in_words(self) -> str:
         """How far the networks are, while they are in training; empty before and after."""
         at_work = self._thread.is_alive() and self._epochs
-        return f"{self._stage} beside it: {self._epochs} epochs" if at_work else ""
+        return f"{self._stage} beside it: {self._epochs} of {self._total} epochs" if at_work else ""
 
     def end(self) -> None:
         """Begin no further epoch."""
