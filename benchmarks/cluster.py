@@ -1,7 +1,7 @@
 """Two Ray nodes on this machine: `make cluster-demo`, and how much quicker two workers are than one.
 
 python -m benchmarks.cluster [RECIPE]        compare with and without Ray, a node killed half-way: the same table
-python -m benchmarks.cluster --speed         a pool by one worker and by two; Ray's start and its cost a task
+python -m benchmarks.cluster --speed [--json FILE]   a pool by one worker and by two; Ray's start and its cost a task
 """
 
 import argparse
@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.timing import machine
+from nesbs import files
 from nesbs.cluster import Workers, run_tasks
 from nesbs.cluster.on_ray import connected, library
 from nesbs.compare.pool import Pool
@@ -112,30 +114,40 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - started, sum(os.times()[:4]) - before
 
 
-def speed() -> None:
-    """Print the seconds of a pool by one worker and by two, and what Ray costs."""
+def speed(out: Path | None = None) -> None:
+    """Print the seconds of a pool by one worker and by two, and what Ray costs; also written as JSON."""
     torch.set_num_threads(1)
+    record: dict[str, Any] = {"machine": {**machine(), "cores": os.cpu_count()}, "networks": POOL, "pool": []}
     with tempfile.TemporaryDirectory() as scratch:
-        seconds: dict[int, tuple[float, float]] = {}
         for count in (1, 2):
             run = Run.create(Path(scratch) / str(count), load_recipe("smoke", SPEED), workers=Workers(count))
             pool = Pool(run, run.data.search_valid, images="search_train")
             some = uniform_pool(run.space, POOL, generator=torch.Generator().manual_seed(0))
-            wall, cpu = seconds[count] = timed(partial(pool.train, some))
+            wall, cpu = timed(partial(pool.train, some))
+            record["pool"].append({"workers": count, "seconds": wall, "cpu_seconds": cpu})
             print(f"{POOL} networks by {count}: {wall:.1f} s, {cpu:.1f} s of CPUs", flush=True)
-    (one, one_cpu), (two, two_cpu) = seconds[1], seconds[2]
-    print(f"two workers against one: {two / one:.2f} of the time, {two_cpu / one_cpu:.2f} of the CPUs' time")
+    one, two = record["pool"]
+    ratios = [two[name] / one[name] for name in ("seconds", "cpu_seconds")]
+    print("two workers against one: {:.2f} of the time, {:.2f} of the CPUs' time".format(*ratios))
+    record["ray"] = ray_costs()
+    if out is not None:
+        files.write_json(out, record)
+
+
+def ray_costs(tasks: int = 200) -> dict[str, float]:
+    """Seconds that two Ray nodes take to start, a driver to connect, and a task that does nothing."""
     started = time.perf_counter()
     with two_nodes() as cluster:
-        print(f"two Ray nodes start in {time.perf_counter() - started:.1f} s")
-        started = time.perf_counter()
+        start, began = time.perf_counter() - started, time.perf_counter()
         with connected(cluster.address):
-            print(f"connecting and checking versions: {time.perf_counter() - started:.1f} s")
-            for count in (2, 200):
+            connect = time.perf_counter() - began
+            for count in (2, tasks):  # the first ones also start the workers
                 left = iter([partial(pow, 1)] * count)  # next to no work
                 results = run_tasks(partial(next, left, None), 0, workers=Workers(None, on_ray=True))
                 took, _ = timed(partial(list, results))
-                print(f"{count} tasks that do nothing: {took:.2f} s, {1000 * took / count:.1f} ms each")
+    print(f"two Ray nodes start in {start:.1f} s; connecting and checking versions: {connect:.1f} s")
+    print(f"{tasks} tasks that do nothing: {took:.2f} s, {1000 * took / tasks:.1f} ms each")
+    return {"start_seconds": start, "connect_seconds": connect, "tasks": tasks, "task_seconds": took / tasks}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -143,9 +155,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("recipe", nargs="?", default="smoke", help="to compare on two nodes")
     parser.add_argument("--seeds", default="3", help="of the comparison")
     parser.add_argument("--speed", action="store_true", help="measure instead")
+    parser.add_argument("--json", type=Path, help="with --speed: also write the figures here")
     chosen = parser.parse_args(arguments)
     if chosen.speed:
-        speed()
+        speed(chosen.json)
     else:
         demo(chosen.recipe, "--seeds", chosen.seeds)
 

@@ -12,6 +12,8 @@ from benchmarks.timing import compared, kernels, step_seconds
 from nesbs.data import Split
 from nesbs.data.split import make_split
 from nesbs.ensemble import MemberSettings, build_member, joint_step, member_training
+from nesbs.records.step_times import StepRecord
+from nesbs.runs.step_times import STANDS_IN
 from nesbs.spaces import Architecture, Space, darts, nasbench201, zoo
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
 from nesbs.supernet.fused_network import EDGE_CODES, choices
@@ -22,7 +24,27 @@ BANDWIDTH = 4.8e12  # bytes a second of an H200's memory
 CONVOLUTION_CODES = (EDGE_CODES["nor_conv_1x1"], EDGE_CODES["nor_conv_3x3"])
 TIMES: dict[str, Any] = {"block": 20, "repeats": 3}
 SMALL: dict[str, Any] = {"cells": 3, "channels": 4, "batch_size": 16, "block": 1, "repeats": 1}
-CONVOLUTIONS = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
+SIZE = "1 cell, 8 channels, batch 64"  # of the networks of `nesbs demo`
+DEMO: dict[str, Any] = {"cells": 1, "channels": 8, "batch_size": 64, "block": 5, "repeats": 3}
+
+
+def step_of(
+    kind: str, space: Space, split: Split, settings: MemberSettings | SupernetSettings, images: int
+) -> dict[str, Any]:
+    """What a step is, so that `nesbs cost` can tell how long another one takes."""
+    own = {name: value for name in ("auxiliary", "partial", "paths") if (value := getattr(settings, name, None))}
+    step = StepRecord(
+        kind=kind,
+        space=space.name,
+        images=images,
+        image=(split.channels, *split.size),
+        classes=split.classes,
+        cells=settings.cells,
+        channels=settings.channels,
+        precision="bfloat16" if settings.lower_precision(split.device) else "float32",
+        **{**own, "auxiliary": bool(own.get("auxiliary"))},
+    )
+    return {"step": step.to_json()}
 
 
 def random_images(count: int, device: str) -> Split:
@@ -79,14 +101,20 @@ def member(
     ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
     eager = {"capture": False, "compile": False, "precision": "float32"}
     plain = step_seconds(member_steps(space, architectures, split, **settings, **eager), block=block, repeats=repeats)
-    return {**compared(name, ours, plain), "prepare_seconds": prepared, **busy}
+    chosen = MemberSettings.of(settings)
+    one = len(architectures) == 1 and chosen.kernels == "auto"  # as members are trained by default
+    timed = step_of("member", space, split, chosen, chosen.batch_size) if one else {}
+    return {**compared(name, ours, plain), "prepare_seconds": prepared, **busy, **timed}
 
 
 def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int, **settings: object) -> dict[str, Any]:
     """The supernet's captured step against the plain one."""
 
+    def chosen_settings(**more: object) -> SupernetSettings:
+        return SupernetSettings.of({"epochs": 1000, "skip_dead": True, **settings, **more})
+
     def steps(**more: object) -> Training:
-        chosen = SupernetSettings.of({"epochs": 1000, "skip_dead": True, **settings, **more})
+        chosen = chosen_settings(**more)
         built = build_supernet(space, split, chosen, seed=0)
         length = max(1, len(split) // chosen.batch_size)
         groups = draw_groups(space, length, seed=0, epoch=0, skip_dead=True, paths=chosen.paths)
@@ -97,13 +125,20 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
     prepared = time.perf_counter() - started
     ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
     plain = step_seconds(steps(record=False, precision="float32"), block=block, repeats=repeats)
-    return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared, **busy}
+    chosen = chosen_settings()
+    timed = step_of("supernet", space, split, chosen, chosen.batch_size)
+    return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared, **busy, **timed}
 
 
 def supernets(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     """The paper's settings on a GPU, a small network on a CPU."""
     if toy or device == "cpu":
-        yield supernet("NAS-Bench-201, small", nasbench201(), random_images(64, "cpu"), **SMALL)
+        yield supernet(
+            f"NAS-Bench-201, {'small' if toy else SIZE}",
+            nasbench201(),
+            random_images(64 if toy else 640, "cpu"),
+            **(SMALL if toy else DEMO),
+        )
         return
     split = random_images(25_600, device)
     paper: dict[str, Any] = {"cells": 8, "channels": 16, "partial": 2, "batch_size": 128}
@@ -119,9 +154,12 @@ def supernets(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
 
 def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     """Members of the benchmark's and the paper's size on a GPU, a small one on a CPU."""
-    space, deep = nasbench201(), nasbench201().parse(CONVOLUTIONS)
+    space, deep = nasbench201(), nasbench201().parse(STANDS_IN["nasbench201"])
     if toy or device == "cpu":
-        yield member("member, NAS-Bench-201, small", space, [deep], random_images(64, "cpu"), **SMALL)
+        few = random_images(64 if toy else 640, "cpu")
+        yield member(
+            f"member, NAS-Bench-201, {'small' if toy else SIZE}", space, [deep], few, **(SMALL if toy else DEMO)
+        )
         return
     split = random_images(25_600, device)
     six = "+".join("|" + "".join(f"nor_conv_3x3~{source}|" for source in range(node)) for node in (1, 2, 3))
@@ -135,4 +173,4 @@ def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     for name, way in (("", "auto"), (", our kernels", "ours")):
         chosen: dict[str, Any] = {**TIMES, **full, "kernels": way}
         size = f"20 cells, 36 channels, batch 96{name}"
-        yield member(f"member, DARTS, {size}", darts(), [zoo["darts-v2"]], split, **chosen)
+        yield member(f"member, DARTS, {size}", darts(), [zoo[STANDS_IN["darts"]]], split, **chosen)

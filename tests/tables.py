@@ -15,10 +15,15 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr, t
 
 from nesbs.records import CurvesRecord, ExperimentRecord
+from nesbs.report.cost import cost_as_text
 from nesbs.report.curves import curves_tables
 from nesbs.report.formats import duration
 from nesbs.reproduce import experiment
+from nesbs.reproduce.cost import experiment_cost
 from nesbs.reproduce.drawing import tables_of
+from nesbs.runs.cost import RecipeCosts
+from nesbs.runs.recipe import load_recipe
+from nesbs.runs.step_times import StepTimes
 from nesbs.spaces import nasbench201
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -229,6 +234,69 @@ def speed():
         ours, plain = 1e3 * row["seconds"], 1e3 * row["reference_seconds"]
         lines.append(f"| {row['name']} | {ours:.2f} | {plain:.2f} | {row['ratio']:.1f} |")
     return "\n".join(lines)
+
+
+def reckoned():
+    """What stages took and what `nesbs cost` says of them, in seconds."""
+
+    def costs(recipe, *changes):
+        return RecipeCosts(load_recipe(recipe, changes), StepTimes.recorded())
+
+    whole, fair, darts = (read("benchmarks", f"h200-whole{name}.json")["rows"][0] for name in ("", "-fair", "-darts"))
+    once = ("supernet.paths=fair", "supernet.epochs=40", "posterior.reference=0", "posterior.starts=1")
+    as_it_was = (
+        "posterior.steps=2340",
+        "posterior.batch_size=128",
+        "posterior.architectures=4",
+        "posterior.reference=0",
+    )
+    drawn = ("sampler.delta=0.0", f"search.rounds={len(darts['svgd-rd']['proposals'])}")
+    then = costs("cifar10-nasbench201", *once, "posterior.untrained=0")
+    pairs = costs("cifar10-darts", *as_it_was, *drawn, "posterior.untrained=0")
+    own = costs("cifar10-nasbench201")
+    member = read("nasbench201", "best", "record.json")["stages"]["members"]["seconds"]
+    one, two = (row["seconds"] for row in read("cluster", "speed.json")["pool"])
+    rows = [
+        ("member of five 3×3 convolutions, 200 epochs", member, own.members("", 1, 200).seconds),
+        ("supernet of `cifar10-nasbench201`", whole["stages"]["supernet"], own.supernet().seconds),
+        ("the same with fair groups, 40 epochs", fair["stages"]["supernet"], then.supernet().seconds),
+        ("one fit of its posterior", fair["stages"]["posterior"], then.posterior().seconds),
+        ("supernet of `cifar10-darts`", darts["stages"]["supernet"], pairs.supernet().seconds),
+        ("its posterior, without untrained networks", darts["stages"]["posterior"], pairs.posterior().seconds),
+        ("judging 60 ensembles there", darts["stages"]["selection"], pairs.selection().seconds),
+        ("24 networks by two workers on two cores, from the time of one", two, one / 2),
+    ]
+    lines = ["| what | measured, s | reckoned, s |", "| --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| {what} | {took:.1f} | {said:.1f} |" for what, took, said in rows)])
+
+
+def cost():
+    """What the page's second command prints."""
+    record = experiment_cost(experiment("table2"), "paper", StepTimes.recorded(), [1, 8, 64])
+    return f"```text\n{cost_as_text(record)}\n```"
+
+
+def cluster_speed():
+    """A pool by one worker and by two, and what Ray costs."""
+    record = read("cluster", "speed.json")
+    one, two = record["pool"]
+    rows = [
+        (f"{record['networks']} networks of six epochs by {count} of one thread", took)
+        for count, took in (("one worker", one), ("two workers", two))
+    ]
+    lines = ["| what | seconds | of CPUs |", "| --- | --- | --- |"]
+    lines += [f"| {what} | {took['seconds']:.1f} | {took['cpu_seconds']:.1f} |" for what, took in rows]
+    ratios = [two[key] / one[key] for key in ("seconds", "cpu_seconds")]
+    ray = record["ray"]
+    return "\n".join(
+        [
+            *lines,
+            f"| two workers against one | {ratios[0]:.2f} | {ratios[1]:.2f} |",
+            f"| two Ray nodes start | {ray['start_seconds']:.1f} | – |",
+            f"| connecting, and asking each node for its versions | {ray['connect_seconds']:.1f} | – |",
+            f"| a task on Ray that does nothing, of {ray['tasks']} | {ray['task_seconds']:.3f} | – |",
+        ]
+    )
 
 
 def estimators():

@@ -202,6 +202,9 @@ CHECKS = {
         ("results", "demo-compared", tables.demo_compared),
         ("speed", "speed", tables.speed),
         ("speed", "fast and plain", tables.fast_and_plain),
+        ("cluster", "cluster speed", tables.cluster_speed),
+        ("cost", "cost", tables.cost),
+        ("cost", "reckoned", tables.reckoned),
         ("ranking", "ranking", tables.ranking),
         (NOTES, "ranking", tables.ranking),
         (NOTES, "stand-in", lambda: tables.ranking("tiny-imagenet")),
@@ -225,6 +228,12 @@ CHECKS = {
 )
 def test_a_pages_figures_are_those_of_the_records(page, name, made):
     assert table(TEXTS[page], name) == made()
+
+
+def test_what_is_said_of_two_workers_is_in_the_record():
+    one, two = tables.read("cluster", "speed.json")["pool"]
+    assert two["seconds"] / one["seconds"] <= 0.6  # what was wanted of them
+    assert f"Two workers took {two['seconds'] / one['seconds']:.2f} of the time of one" in words("cluster")
 
 
 def test_what_the_demo_does_not_beat_is_told():

@@ -36,7 +36,8 @@ LISTS_SETTINGS = {
 # One thing, whose module has the same name in every room: how it is made, what is recorded of it, how it is shown.
 SAME_THING = {
     *("run", "recipe", "members", "selection", "scores", "metrics", "quality", "attacks", "comparison", "curves"),
-    *("provenance", "predictions", "folder", "classifier", "latency", "held_out_answers", "distilled"),
+    *("provenance", "predictions", "folder", "classifier", "latency", "held_out_answers", "distilled", "cost"),
+    "step_times",
     "settings",  # the recipe's section of each room
     "darts",  # the method and its search space have one name in every paper
 }

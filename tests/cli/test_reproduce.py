@@ -4,7 +4,6 @@ import io
 import json
 import math
 import sys
-from pathlib import Path
 
 import pytest
 from toys import call
@@ -13,9 +12,10 @@ from nesbs.compare.methods import METHODS
 from nesbs.errors import NesbsError
 from nesbs.records.experiment import GaussiansRecord
 from nesbs.reproduce import NAMES, SCALES, Work, experiment, paper_figures
-from nesbs.reproduce.costs import MEMBER_STEP, SUPERNET_STEP, costs_of, statement
+from nesbs.reproduce.cost import experiment_cost, statement
 from nesbs.reproduce.exhibit import parse_quantity
 from nesbs.runs.recipe import load_recipe
+from nesbs.runs.step_times import StepTimes
 
 BEFORE = "fashion-mini-darts-40cead9f"
 PAPERS_CELLS = {  # those the paper's tables name
@@ -104,8 +104,7 @@ def test_the_full_setting_states_its_cost_first(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     assert call("reproduce", "table2", "--scale", "paper", "--out", tmp_path / "out") == 2
     said = capsys.readouterr().err
-    assert "estimate:" in said
-    assert "measured on one NVIDIA H200" in said
+    assert "an estimate by step times of NVIDIA H200" in said
     assert "the paper's own figure: 0.2 GPU days for NESBS's search" in said
     # On a terminal it asks; no is no.
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
@@ -116,37 +115,37 @@ def test_the_full_setting_states_its_cost_first(tmp_path, monkeypatch, capsys):
 
 
 def test_the_cost_is_a_count_times_a_measured_speed():
-    found = {item.what: item.hours for item in costs_of(experiment("table6"), "paper")}
-    # Ten networks, 100 epochs of ⌈50,000 / 96⌉ steps of 29.14 ms.
-    assert found["CIFAR-10, 1 seed: 10 networks for 100 epochs"] == pytest.approx(10 * 100 * 521 * 29.14e-3 / 3600)
-    # 50 epochs of ⌈35,000 / 128⌉ steps of 8.97 ms.
-    assert found["CIFAR-10, 1 seed: supernet for 50 epochs"] == pytest.approx(50 * 274 * 8.97e-3 / 3600)
-    two = {item.what: item.hours for item in costs_of(experiment("table2"), "paper")}
-    assert two["CIFAR-10, 1 seed: 50 networks for 50 epochs (NES-RS's pool)"] is not None
-    assert not any("CIFAR-100" in what and "pool" in what for what in two)  # there what was found is only trained
-    # Every row of a single network and of DARTS- (avg), MC DropPath's one, three of each of the five ensembles.
-    assert [what for what in two if "for 600 epochs" in what] == [
-        f"{label}, 1 seed: {8 + cells + 1 + 5 * 3} networks for 600 epochs"
-        for label, cells in (("CIFAR-10", 5), ("CIFAR-100", 4))
-    ]
-    one = {item.what: item.hours for item in costs_of(experiment("table1"), "paper")}
-    assert one["CIFAR-10, 3 seeds: supernet for 50 epochs"] is None  # with partial channels, of which nobody knows
-    three = costs_of(experiment("table3"), "paper")
-    assert any("ImageNet" in item.what and item.hours is None for item in three)  # never measured, never invented
+    def cost(name, *gpus):
+        return experiment_cost(experiment(name), "paper", StepTimes.recorded(), gpus or (1,))
+
+    found = {stage.name: stage for stage in cost("table6").stages}
+    # Ten networks, 100 epochs of ⌊50,000 / 96⌋ steps of 29.14 ms, and compiling; no posterior is needed.
+    assert list(found) == ["CIFAR-10: supernet", "CIFAR-10: networks"]
+    networks = found["CIFAR-10: networks"]
+    assert (networks.count, networks.seconds) == (10, pytest.approx(100 * 520 * 29.138e-3 + 114.154, rel=1e-4))
+    two = cost("table2", 1, 1000)
+    # What was found is only trained on CIFAR-100. Every row of a single network and of DARTS- (avg), MC DropPath's one,
+    # three of each of the five ensembles.
+    assert {stage.name: stage.count for stage in two.stages} == {
+        "CIFAR-10: supernet": 1,
+        "CIFAR-10: pool": 50,
+        "CIFAR-10: posterior": 1,
+        "CIFAR-10: selection": 2,
+        **{f"{label}: networks": 8 + cells + 1 + 5 * 3 for label, cells in (("CIFAR-10", 5), ("CIFAR-100", 4))},
+    }
+    alone = {stage.name.removeprefix("CIFAR-10: "): stage.seconds for stage in two.stages}
+    one, many = (schedule.seconds for schedule in two.schedules)
+    assert one == pytest.approx(sum(stage.count * stage.seconds for stage in two.stages))
+    # Supernet and pool side by side, posterior and two choices, the networks of one data set and then of the other.
+    first = max(alone["supernet"], alone["pool"])
+    last = alone["networks"] + alone["CIFAR-100: networks"]
+    assert many == pytest.approx(first + alone["posterior"] + 2 * alone["selection"] + last)
+    three = cost("table1")
+    assert {stage.name: stage.count for stage in three.stages}["CIFAR-10: pool"] == 3 * 50  # of three seeds
+    assert not three.stages[0].measured  # with partial channels it was not
+    assert "supernets of darts-2nd, enas, gdas, setn" in three.not_counted
+    assert cost("fig-delta").not_counted == ("the particles (seconds on a CPU)",)
     assert "not counted, since never measured" in statement(experiment("table3"), "paper")
-
-
-def test_the_speeds_are_those_of_the_record():
-    record = json.loads((Path(__file__).parents[2] / "results" / "benchmarks" / "h200.json").read_text())
-    measured = {row["name"]: round(1e3 * row["seconds"], 2) for row in record["results"]}
-    assert sorted(MEMBER_STEP.values()) == [
-        measured["member, NAS-Bench-201, batch 256"],
-        measured["member, DARTS, 20 cells, 36 channels, batch 96"],
-    ]
-    assert sorted(SUPERNET_STEP.values()) == [
-        measured["supernet, NAS-Bench-201, N=5, one, float32"],
-        measured["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"],
-    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import typer
 
 from nesbs.cli.compare import compare, curves
+from nesbs.cli.cost import cost
 from nesbs.cli.distil import distil
 from nesbs.cli.export import export, latency
 from nesbs.cli.listing import datasets, recipes, zoo
@@ -22,7 +23,7 @@ from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, run, search, train, evaluate, quality, attack, compare, curves, reproduce, report),
-    *(predict, export, latency, distil, status, recipes, datasets, zoo),
+    *(predict, export, latency, distil, status, cost, recipes, datasets, zoo),
 )
 
 app = typer.Typer(

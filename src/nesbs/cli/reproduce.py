@@ -9,7 +9,7 @@ import typer
 from nesbs.cli.options import Changes, Spread
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.records import ExperimentRecord
-from nesbs.reproduce.costs import statement
+from nesbs.reproduce.cost import statement
 from nesbs.reproduce.drawing import write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, ScaleName, experiment

@@ -18,31 +18,53 @@ class Named:
 
     about: str
     needs: str | None
+    train_images: int
+    image: tuple[int, int, int]  # channels, height, width
+    classes: int
 
 
 DATASETS = {
     "fashion-mini": Named(
-        "part of Fashion-MNIST, 6,000 + 2,000 grey images 28×28, 10 classes; inside the package", None
+        "part of Fashion-MNIST, 6,000 + 2,000 grey images 28×28, 10 classes; inside the package",
+        None,
+        train_images=6_000,
+        image=(1, 28, 28),
+        classes=10,
     ),
     "fashion-mnist": Named(
         "Fashion-MNIST, 60,000 + 10,000 grey images 28×28, 10 classes",
         "its four files, train-images-idx3-ubyte and so on, as they are or as .gz (or fashion-mnist/ with them)",
+        train_images=60_000,
+        image=(1, 28, 28),
+        classes=10,
     ),
     "cifar10": Named(
         "CIFAR-10, 50,000 + 10,000 colour images 32×32, 10 classes; --download fetches it",
         "cifar-10-batches-bin/ or cifar-10-batches-py/",
+        train_images=50_000,
+        image=(3, 32, 32),
+        classes=10,
     ),
     "cifar100": Named(
         "CIFAR-100, 50,000 + 10,000 colour images 32×32, 100 classes; --download fetches it",
         "cifar-100-binary/ or cifar-100-python/",
+        train_images=50_000,
+        image=(3, 32, 32),
+        classes=100,
     ),
     "imagenet16-120": Named(
         "ImageNet16-120, 151,700 + 6,000 colour images 16×16, 120 classes",
         "ImageNet16/ with train_data_batch_1 to 10 and val_data",
+        train_images=151_700,
+        image=(3, 16, 16),
+        classes=120,
     ),
     "imagenet": Named(
         "ImageNet (ILSVRC 2012), 1,281,167 + 50,000 colour images, 1,000 classes, streamed at 224×224",
         "train/ and val/ (or imagenet/train/ and imagenet/val/) of a folder a class",
+        train_images=1_281_167,
+        image=(3, 224, 224),
+        classes=1_000,
     ),
 }
 
