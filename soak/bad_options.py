@@ -36,6 +36,7 @@ GOOD: dict[str, tuple[str, ...]] = {  # each command as it would work, in a mome
     "distil": (OUT, "--into", "smallest", "--out", "new"),
     "report": (OUT,),
     "status": (OUT,),
+    "cost": ("toy",),
     "recipes": (),
     "datasets": ("fashion-mini",),
     "zoo": ("darts-v2",),

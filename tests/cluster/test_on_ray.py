@@ -6,6 +6,7 @@ import platform
 import socket
 import sys
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,11 +70,48 @@ def test_a_cluster_that_does_not_fit_is_one_line(cluster):
     torch.set_num_threads(3)
     with pytest.raises(NesbsError, match="computes with 3 threads, and no node of the Ray cluster has more"):
         list(run_tasks(handing_out([Square(1)]), 0, workers=ON_RAY))
-    on_ray.check_nodes(cluster, own := on_ray.versions())
+    on_ray.check_nodes(cluster, on_ray.versions())  # they have the same
+
+
+def test_a_node_with_another_version_of_anything_is_one_line():
+    """Of a cluster that is made up: the real one has the same versions."""
+    own = on_ray.versions()
+    assert list(own) == ["nesbs", "torch", "Python", "Ray"]
+    node = {"Alive": True, "NodeID": "0" * 56, "NodeManagerHostname": "other", "NodeManagerAddress": "10.0.0.2"}
     for name in own:
-        message = rf"node .* of the Ray cluster has {name} .*, this process 0.1: install the same"
+        answers = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=dict), remote=dict)
+        ray = SimpleNamespace(
+            remote=lambda *, answers=answers, **_: lambda _: answers,
+            nodes=lambda: [node],
+            get=lambda _, timeout, name=name: {**own, name: "0.1"},
+            exceptions=pytest.importorskip("ray").exceptions,
+        )
+        message = rf"node other \(10.0.0.2\) of the Ray cluster has {name} 0.1, this process .*: install the same"
         with pytest.raises(NesbsError, match=message):
-            on_ray.check_nodes(cluster, {**own, name: "0.1"})
+            on_ray.check_nodes(ray, own)
+
+
+@pytest.mark.parametrize("other", ["ray_version", "python_version"])
+def test_a_cluster_with_another_ray_or_python_is_one_line(monkeypatch, capsys, tmp_path, other):
+    """What Ray raises then, before any node can be asked."""
+    ray = pytest.importorskip("ray")
+    from ray._private.utils import check_version_info, compute_version_info
+
+    same = dict(zip(("ray_version", "python_version"), compute_version_info(), strict=True))
+
+    def init(**_):
+        check_version_info({**same, other: "0.1"}, "this machine")
+
+    monkeypatch.setattr(on_ray, "check_answers", lambda _: None)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    assert call("compare", "toy", "--methods", "urs", "--ray", "host:1", "--out", tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: --ray host:1: Version mismatch: The cluster was started with: Ray: ")
+    assert ": 0.1" in said
+    assert said.endswith(": install the same\n")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_address_at_which_there_is_no_ray_is_one_line(monkeypatch):

@@ -51,7 +51,9 @@ def connected(address: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (RuntimeError, OSError, ValueError, AssertionError, ray.exceptions.RayError) as error:
-        raise NesbsError(f"--ray {address}: {' '.join(str(error).split())}") from None
+        reason = " ".join(str(error).split())
+        advice = ": install the same" if reason.startswith("Version mismatch") else ""  # of Ray or Python
+        raise NesbsError(f"--ray {address}: {reason}{advice}") from None
     try:
         check_nodes(ray, versions())
         yield
@@ -96,11 +98,12 @@ def versions() -> Versions:
         "nesbs": f"{__version__} (its code: {code.hexdigest()[:8]})",
         "torch": torch.__version__,
         "Python": platform.python_version(),
+        "Ray": library().__version__,
     }
 
 
 def check_nodes(ray: Any, own: Versions) -> None:
-    """Raise where a node of the cluster has another nesbs, torch or Python than this process, or none."""
+    """Raise where a node of the cluster has another nesbs, torch, Python or Ray than this process, or none."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
     probe = ray.remote(max_retries=0, num_cpus=0)(versions)
