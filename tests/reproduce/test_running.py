@@ -11,6 +11,7 @@ from toys import compared_recipe as toy_recipe
 
 import nesbs.runs.members
 from nesbs.attacks import attack_then_defend
+from nesbs.cluster import Workers, run_tasks
 from nesbs.compare.harness import Harness
 from nesbs.reproduce import NAMES, Work, experiment, run
 from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
@@ -90,6 +91,31 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     found = run(Work(table4, "smoke", folder, SMALL)).part("CIFAR-10").entry("deep:darts-v2")
     assert set(found.attacks) == {"fgsm"}
     assert len(list((folder / "smoke" / "runs").iterdir())) == 1
+
+
+def test_workers_train_what_all_methods_need_and_the_rows_are_the_same(out, tmp_path, monkeypatch):
+    given = []
+
+    def here(next_task, shared, *, workers, gpu):
+        """Count what is given out together, and do it in this process."""
+        assert workers.count == 2
+        given.append(len(shared.kinds))
+        return run_tasks(next_task, shared)
+
+    monkeypatch.setattr("nesbs.runs.by_workers.run_tasks", here)
+    both = TABLE5.model_copy(
+        update={
+            "scales": {"smoke": TABLE5.scales["smoke"].model_copy(update={"rows": TABLE5.scales["smoke"].rows[1:]})}
+        }
+    )
+    run(Work(both, "smoke", tmp_path / "out", SMALL, workers=Workers(2)))
+    found, before = (
+        without_seconds(record(folder, "table5"))["parts"]["CIFAR-10"]["methods"]
+        for folder in (tmp_path / "out", out[0])
+    )
+    assert found == {name: before[name] for name in found}
+    assert len(found) == 2
+    assert given == [1, 1]  # the supernet; then the networks of both methods
 
 
 def test_rows_are_the_runs_own_figures(out):

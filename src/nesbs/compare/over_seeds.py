@@ -49,7 +49,9 @@ def compare(
         return Run.create(folder / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
 
     if workers is not None and workers.take(seeds):
-        _train_all_seeds([Harness(run_of(seed)) for seed in numbers], chosen, workers, progress)
+        harnesses = [Harness(run_of(seed)) for seed in numbers]
+        train_searched(harnesses, chosen, workers, progress)
+        train_chosen(harnesses, chosen, workers, progress)
     for place, seed in enumerate(numbers, start=1):
         progress.plan((), seeds_left=seeds - place)
         harness = Harness(run_of(seed))
@@ -64,10 +66,10 @@ def compare(
     return record
 
 
-def _train_all_seeds(
+def train_searched(
     harnesses: Sequence[Harness], methods: Sequence[Method], workers: Workers, progress: Progress
 ) -> None:
-    """Have workers train what the seeds need, of all seeds together: supernets and pools, then what was chosen.
+    """Have workers train what methods search with, of all seeds together: supernets and pools.
 
     What a method trains in a way of its own, and a pool that ends with a budget in seconds, wait for their seed.
     """
@@ -77,6 +79,10 @@ def _train_all_seeds(
         if recipe.rivals.seconds is None and any(method.trains_pool(recipe) for method in methods):
             networks += harness.judged.to_train(harness.judged.missing(harness.candidates))
     train_ahead(networks, workers, progress)
+
+
+def train_chosen(harnesses: Sequence[Harness], methods: Sequence[Method], workers: Workers, progress: Progress) -> None:
+    """Have workers train what methods choose, of all seeds together."""
     networks = []
     for harness in harnesses if harnesses[0].settings.measure == "trained" else ():
         missing: dict[str, Architecture] = {}

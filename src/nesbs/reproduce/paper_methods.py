@@ -73,15 +73,21 @@ def trained_ensemble(name: str, harness: Harness) -> Ensemble:
     return Ensemble(harness.trained.members(architectures), harness.run.recipe.ensemble.combine)
 
 
+def hand_over(name: str, harness: Harness, searched: Harness | None) -> None:
+    """Make what a method chose where it `searched` its choice here, too."""
+    method = paper_method(name)
+    path = rival_file(harness.run.folder, method.name, "selection.json")
+    if searched is not None and not path.is_file():
+        files.write_json(path, method.selection(searched).to_json())
+
+
 def measured_row(name: str, harness: Harness, searched: Harness | None = None, *, count: bool = False) -> MethodRow:
     """Measure a method on the test images; where it `searched` on other data, its choice is trained and measured here.
 
     Multiply-adds, which take their time, are counted where `count` asks for it.
     """
     method, run = paper_method(name), harness.run
-    path = rival_file(run.folder, method.name, "selection.json")
-    if searched is not None and not path.is_file():
-        files.write_json(path, method.selection(searched).to_json())
+    hand_over(name, harness, searched)
     outcome = method.outcome(harness)
     scores = outcome.scores or EnsembleMetrics()
     seconds = outcome.search_seconds if searched is None else round(method.search_seconds(searched), 3)

@@ -5,11 +5,13 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from nesbs.compare.curves import CurveGrid, curves
+from nesbs.compare.harness import Harness
+from nesbs.compare.over_seeds import train_chosen, train_searched
 from nesbs.records import ExperimentRecord
 from nesbs.records.experiment import AttackRow, DiscrepancyRow, MethodEntry, MethodRow
 from nesbs.reproduce.gaussians import run_gaussians
-from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
-from nesbs.reproduce.spec import BEST_RESPONSE
+from nesbs.reproduce.paper_methods import best_response_of, hand_over, measured_row, paper_method, trained_ensemble
+from nesbs.reproduce.spec import BEST_RESPONSE, DataPart
 from nesbs.reproduce.tradeoff import run_tradeoff
 from nesbs.reproduce.work import Work
 from nesbs.rivals import discrepancy
@@ -34,16 +36,33 @@ def run(work: Work) -> ExperimentRecord:
 
 def run_methods(work: Work) -> None:
     """Run Tables 1, 2, 3 and 5: methods on data sets over seeds."""
-    searched = {}
+    searched: dict[str, list[Harness]] = {}
     count = any(column.measure == "multiply_adds" for column in work.experiment.columns.values())
-    for label, part, harness in work.harnesses():
-        seed = harness.run.recipe.seed
-        searched[label, seed] = harness
-        if part.search_only:
-            continue
-        source = searched.get((part.searched_on or "", seed))
-        for method in work.methods(label, harness):
-            _save_row(work, label, method, measured_row(method, harness, source, count=count))
+    for label, part, harnesses in work.all_seeds():
+        searched[label] = harnesses
+        sources = searched.get(part.searched_on or "")
+        methods = work.methods(label, harnesses[0])
+        _train_ahead(work, part, harnesses, sources, methods)
+        for place, harness in enumerate(() if part.search_only else harnesses):
+            source = None if sources is None else sources[place]
+            for method in methods:
+                _save_row(work, label, method, measured_row(method, harness, source, count=count))
+
+
+def _train_ahead(
+    work: Work, part: DataPart, harnesses: Sequence[Harness], sources: Sequence[Harness] | None, names: Sequence[str]
+) -> None:
+    """Have workers, where there are several, train what the methods of all seeds of a part need."""
+    if work.workers is None or not work.workers.take(2):
+        return
+    methods = [paper_method(name) for name in names]
+    if sources is None:
+        train_searched(harnesses, methods, work.workers, work.progress)
+    for harness, source in zip(harnesses, sources or (), strict=False):
+        for name in names:
+            hand_over(name, harness, source)
+    if not part.search_only:
+        train_chosen(harnesses, methods, work.workers, work.progress)
 
 
 def run_attacks(work: Work) -> None:

@@ -134,11 +134,16 @@ class Work:
 
     def harnesses(self, *, seeds: int | None = None) -> Iterator[tuple[str, DataPart, Harness]]:
         """Yield the parts whose data are there, with a harness for each of so many seeds, by default the scale's."""
+        for label, part, harnesses in self.all_seeds(seeds=seeds):
+            yield from ((label, part, harness) for harness in harnesses)
+
+    def all_seeds(self, *, seeds: int | None = None) -> Iterator[tuple[str, DataPart, list[Harness]]]:
+        """Yield the same with the seeds of a part together."""
         for label, part, recipe in self.parts():
-            for offset in range(self.scale.seeds if seeds is None else seeds):
-                harness = self.harness(label, recipe, recipe.seed + offset)
-                self._describe(label, harness.run)
-                yield label, part, harness
+            numbers = [recipe.seed + offset for offset in range(self.scale.seeds if seeds is None else seeds)]
+            harnesses = [self.harness(label, recipe, seed) for seed in numbers]
+            self._describe(label, harnesses[0].run)
+            yield label, part, harnesses
 
     def methods(self, label: str, harness: Harness) -> list[str]:
         """Return the methods that can be run on a part; the record says which of the paper's rows cannot."""
