@@ -15,7 +15,7 @@ from nesbs.runs.cost import RecipeCosts, make_cost
 from nesbs.runs.step_times import StepTimes
 
 ONE_SEED = ("attacks", "quality", "tradeoff")  # kinds that run one, whatever the scale says
-NAMES_TRAINED = ("methods", "attacks", "posteriors", "tradeoff")  # kinds that train what was chosen
+TRAINS_CHOSEN = ("methods", "attacks", "posteriors", "tradeoff")  # kinds that train what was chosen
 # What the paper itself reports for the search, by the experiment that shows it.
 PAPER_SEARCH = {
     "table1": "1.1 to 1.2 GPU hours for NESBS's search, 5.1 for NES-RS's, on an Nvidia 1080 Ti (its Table 1)",
@@ -79,7 +79,7 @@ def _phases(experiment: Experiment, scale: ScaleName, label: str, costs: RecipeC
     if part.searched_on is None:
         supernet = costs.supernet()
         first: Phase = [("supernet", supernet and supernet.replace(count=seeds, side_by_side=True))]
-        if kind in NAMES_TRAINED and any(method.trains_pool(recipe) for method in methods):
+        if kind in TRAINS_CHOSEN and any(method.trains_pool(recipe) for method in methods):
             epochs = min(recipe.rivals.pool_epochs, recipe.members.epochs)
             first.append(("pool", costs.members("", seeds * recipe.rivals.pool, epochs, searching=True)))
         yield first
@@ -87,13 +87,15 @@ def _phases(experiment: Experiment, scale: ScaleName, label: str, costs: RecipeC
             drawing = sum(method.draws_from_posterior for method in methods)
             for name, stage, times in (
                 ("posterior", costs.posterior(), 1),
-                ("selection", costs.selection(), drawing if kind in NAMES_TRAINED else 0),
+                ("selection", costs.selection(), drawing if kind in TRAINS_CHOSEN else 0),
             ):
                 yield [(name, stage and stage.replace(count=seeds * times))]
     if kind == "quality":
         yield [("networks", costs.members("", int(chosen.quality["architectures"]), int(chosen.quality["epochs"])))]
-    if kind in NAMES_TRAINED and not part.search_only:
-        count = sum(1 if method.one_network else max(recipe.ensemble.size, 3) for method in methods)
-        posteriors = 2 if kind == "posteriors" else 1
-        networks = seeds * posteriors * count * chosen.repeats
-        yield [("networks", costs.members("", networks, recipe.members.epochs))]
+    if kind in TRAINS_CHOSEN and not part.search_only:
+        counts = {method.name: 1 if method.one_network else max(recipe.ensemble.size, 3) for method in methods}
+        if kind != "tradeoff":  # which trains one method's after another's
+            counts = {"networks": sum(counts[method.name] for method in methods)}
+        times = seeds * (2 if kind == "posteriors" else 1) * chosen.repeats
+        for name, count in counts.items():
+            yield [(name, costs.members("", times * count, recipe.members.epochs))]

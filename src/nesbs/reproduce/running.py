@@ -68,11 +68,13 @@ def _train_ahead(
 def run_attacks(work: Work) -> None:
     """Run Table 4: attack each ensemble."""
     settings = attack_settings(None, None, work.scale.attack)
-    searched = {}
-    for label, part, harness in work.harnesses(seeds=1):
-        searched[label] = harness
-        for method in work.methods(label, harness):
-            measured_row(method, harness, searched.get(part.searched_on or ""))
+    searched: dict[str, list[Harness]] = {}
+    for label, part, [harness] in work.all_seeds(seeds=1):
+        searched[label] = [harness]
+        sources, methods = searched.get(part.searched_on or ""), work.methods(label, harness)
+        _train_ahead(work, part, [harness], sources, methods)
+        for method in methods:
+            measured_row(method, harness, None if sources is None else sources[0])
             name, ensemble = paper_method(method).name, trained_ensemble(method, harness)
             attacked = attack_ensemble(harness.run, name, ensemble, settings)
             rows = {
@@ -83,9 +85,9 @@ def run_attacks(work: Work) -> None:
                 for attack, result in (attacked.attacks or {}).items()
             }
             work.leave_out(attacked.skipped or {})
-            methods = work.record.part(label).methods or {}
+            earlier = work.record.part(label).methods or {}
             entry = MethodEntry(clean=attacked.clean, attacks=rows)
-            work.save_part(label, attack=work.scale.attack, methods={**methods, method: entry})
+            work.save_part(label, attack=work.scale.attack, methods={**earlier, method: entry})
 
 
 def run_quality(work: Work) -> None:
@@ -97,9 +99,11 @@ def run_quality(work: Work) -> None:
 
 def run_posteriors(work: Work) -> None:
     """Run Table 7: NESBS with either posterior."""
-    for label, _, harness in work.harnesses():
-        for method in work.methods(label, harness):
-            for name in (method, method + BEST_RESPONSE):
+    for label, part, harnesses in work.all_seeds():
+        names = [name + end for name in work.methods(label, harnesses[0]) for end in ("", BEST_RESPONSE)]
+        _train_ahead(work, part, harnesses, None, names)
+        for harness in harnesses:
+            for name in names:
                 _save_row(work, label, name, measured_row(name, harness))
 
 
