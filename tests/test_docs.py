@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module, resources
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -17,7 +18,18 @@ import tables
 import torch
 import yaml
 from compare import test_method_contract
-from documents import ROOT, at_toy_size, check_mention, code, commands, folder_of_images, mentions, run_command, table
+from documents import (
+    FENCE,
+    ROOT,
+    at_toy_size,
+    check_mention,
+    code,
+    commands,
+    folder_of_images,
+    mentions,
+    run_command,
+    table,
+)
 from samplers import test_ensembles
 from scipy.stats import spearmanr
 from spaces import test_contract
@@ -228,6 +240,34 @@ CHECKS = {
 )
 def test_a_pages_figures_are_those_of_the_records(page, name, made):
     assert table(TEXTS[page], name) == made()
+
+
+def test_the_clusters_of_the_page_can_be_read():
+    """KubeRay's schema is not at hand: what it requires is written down here."""
+    script, manifest = (
+        next(body for language, body in FENCE.findall(PAGES["cluster"]) if word in body and language == kind)
+        for kind, word in (("bash", "#SBATCH"), ("yaml", "RayCluster"))
+    )
+    cluster = yaml.safe_load(manifest)
+    assert (cluster["apiVersion"], cluster["kind"]) == ("ray.io/v1", "RayCluster")
+    assert cluster["metadata"]["name"]
+    head, workers = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+    assert all(group["groupName"] and group["replicas"] >= 1 for group in workers)
+    containers = [one for group in (head, *workers) for one in group["template"]["spec"]["containers"]]
+    assert len({one["name"] for one in containers}) == len(containers) == 1 + len(workers)
+    assert len({one["image"] for one in containers}) == 1  # the same versions everywhere
+    for one in containers:
+        assert {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"} in one["env"]
+        assert all(isinstance(limit, str) for limit in one["resources"]["limits"].values())
+    subprocess.run(["bash", "-n", "-c", script], check=True)
+    check_mention(re.search(r"nesbs compare .*", script)[0])
+    by_hand = re.findall(r"ray start ((?:[^\n]|\\\n)*)", PAGES["cluster"])
+    asked = {word for line in by_hand for word in re.findall(r"--[\w-]+", line)}
+    assert {"--head", "--address"} <= asked
+    asked |= {f"--{name}" for group in (head, *workers) for name in group["rayStartParams"]}
+    if (ray := find_spec("ray")) is not None:  # looked at, not imported, which takes seconds
+        text = (Path(ray.origin).parent / "scripts" / "scripts.py").read_text()
+        assert [option for option in asked if f'"{option}"' not in text] == []
 
 
 def test_what_is_said_of_two_workers_is_in_the_record():
