@@ -39,9 +39,10 @@ class TwoNodes:
         library()  # says to Ray what it is not to do
         from ray.cluster_utils import Cluster
 
-        settings = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args=settings)
-        self._second = self._cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+        small = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_log_monitor": False}
+        head = {**small, "include_dashboard": False, "no_monitor": True}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._second = self._cluster.add_node(**small)
         self.address: str = self._cluster.address
 
     def kill_one(self) -> None:

@@ -22,18 +22,28 @@ ON_RAY = Workers(None, on_ray=True)
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A Ray of two CPUs, whose workers can import what this process can."""
+    """A Ray of one CPU, whose workers can import what this process can.
+
+    Its monitors, and workers that start before they are needed, would take longer than the tests.
+    """
     ray = pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(os.path.abspath(path) for path in sys.path))
+        patch.setenv("RAY_prestart_worker_first_driver", "0")
         on_ray.library()  # sets its environment
-        small = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+        from ray.cluster_utils import Cluster
+
+        small = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
         try:
-            ray.init(address="local", log_to_driver=False, **small)
+            started = Cluster(
+                initialize_head=True, head_node_args={**small, "include_log_monitor": False, "no_monitor": True}
+            )
         except Exception as error:
             pytest.skip(f"Ray does not start here: {error}")
+        ray.init(address=started.address, log_to_driver=False)
         yield ray
         ray.shutdown()
+        started.shutdown()
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         gc.collect()  # Ray leaves its processes' objects behind, which say so wherever they are collected
 
