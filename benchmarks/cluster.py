@@ -39,7 +39,7 @@ class TwoNodes:
         library()  # says to Ray what it is not to do
         from ray.cluster_utils import Cluster
 
-        small = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_log_monitor": False}
+        small: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_log_monitor": False}
         head = {**small, "include_dashboard": False, "no_monitor": True}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._second = self._cluster.add_node(**small)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from nesbs.cluster.schedule import PlannedTask, schedule
+from nesbs.cluster.task_schedule import PlannedTask, schedule
 from nesbs.data import DATASETS, DataSettings, load_dataset
 from nesbs.ensemble.settings import WORTH_COMPILING
 from nesbs.records.cost import CostRecord, CostSchedule, ScheduledStage, StageCost

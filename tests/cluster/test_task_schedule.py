@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nesbs.cluster.schedule import PlannedTask, schedule
+from nesbs.cluster.task_schedule import PlannedTask, schedule
 
 SPEED = Path(__file__).parents[2] / "results" / "cluster" / "speed.json"
 
