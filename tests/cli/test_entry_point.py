@@ -336,7 +336,7 @@ def test_download_asks_for_what_it_needs(tmp_path, capsys, monkeypatch):
     assert "cifar10: 20 training and 4 test images, 32×32" in capsys.readouterr().out
 
 
-LISTING = {"report", "status", "recipes", "datasets", "zoo"}  # they compute nothing
+LISTING = {"report", "status", "cost", "recipes", "datasets", "zoo"}  # they train and measure nothing
 WITHOUT_SEED = {"predict", "export", "latency"}  # nothing is random there
 WITHOUT_DEVICE = {"export"}  # a file is made and tried on the CPU
 

@@ -35,7 +35,7 @@ def cost(
     changes: Changes = None,
     common: Common,
 ) -> None:
-    """Hours of a recipe or of a table of the paper, before anything is started.
+    """Hours of a recipe or a table of the paper, reckoned.
 
     A row for each stage: its time on one GPU, and from its beginning to its end on so many. Step times are those of one
     NVIDIA H200, or of the machine that FILE is from; for networks of other sizes they are scaled by multiply-adds.
