@@ -254,10 +254,8 @@ def reckoned():
     then = costs("cifar10-nasbench201", *once, "posterior.untrained=0")
     pairs = costs("cifar10-darts", *as_it_was, *drawn, "posterior.untrained=0")
     own = costs("cifar10-nasbench201")
-    member = read("nasbench201", "best", "record.json")["stages"]["members"]["seconds"]
     one, two = (row["seconds"] for row in read("cluster", "speed.json")["pool"])
     rows = [
-        ("member of five 3×3 convolutions, 200 epochs", member, own.members("", 1, 200).seconds),
         ("supernet of `cifar10-nasbench201`", whole["stages"]["supernet"], own.supernet().seconds),
         ("the same with fair groups, 40 epochs", fair["stages"]["supernet"], then.supernet().seconds),
         ("one fit of its posterior", fair["stages"]["posterior"], then.posterior().seconds),

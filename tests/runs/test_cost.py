@@ -39,7 +39,7 @@ def times():
 
 def renewed():
     """The times inside the package with the seconds that are in the records now."""
-    runs = [record(f"benchmarks/{name}.json") for name in ("h200", "h200-estimation")]
+    runs = [record(f"benchmarks/{name}.json") for name in ("h200", "h200-estimation", "h200-members")]
     rows = {row["name"]: row for run in runs for row in run["results"]}
     start, paper = record("darts-start/record.json"), record("ranking/paper.json")
     fits = {

@@ -47,7 +47,9 @@ class ImageCounts:
             streams = read.stored is not None
         else:
             side = settings.size
-            count = min(named.train_images, settings.train_limit or named.train_images)
+            rare = len(settings.rare_classes) / named.classes * (1 - settings.rare_fraction)
+            count = round((1 - rare) * named.train_images)
+            count = min(count, settings.train_limit or count)
             image = named.image if side is None else (named.image[0], side, side)
             classes, streams = named.classes, settings.stream != "never" and settings.name == "imagenet"
         left = count - round(count * settings.calibration_fraction)
