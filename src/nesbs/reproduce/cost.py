@@ -77,8 +77,7 @@ def _phases(experiment: Experiment, scale: ScaleName, label: str, costs: RecipeC
     part, seeds = chosen.parts[label], 1 if kind in ONE_SEED else chosen.seeds
     methods = [paper_method(name) for names in experiment.asked(scale, label).values() for name in names]
     if part.searched_on is None:
-        supernet = costs.supernet()
-        first: Phase = [("supernet", supernet and supernet.replace(count=seeds, side_by_side=True))]
+        first: Phase = [("supernet", costs.supernets(seeds))]
         if kind in TRAINS_CHOSEN and any(method.trains_pool(recipe) for method in methods):
             epochs = min(recipe.rivals.pool_epochs, recipe.members.epochs)
             first.append(("pool", costs.members("", seeds * recipe.rivals.pool, epochs, searching=True)))

@@ -70,10 +70,15 @@ class RecipeCosts:
         self._lower = "bfloat16" if times.device != "cpu" else "float32"  # what `precision=auto` is
 
     def supernet(self) -> StageCost | None:
-        """The supernet's training."""
+        """The supernet's training, in the process that was started."""
         own, images = self.recipe.supernet, self.images.search_train
         step = self._supernet_step("supernet", own.batch_size).replace(paths=own.paths)
         return self._training("supernet", step, self.times.of(step), own.epochs, images, compiles=True)
+
+    def supernets(self, count: int) -> StageCost | None:
+        """The same for several seeds, side by side."""
+        one, step = self.supernet(), self._supernet_step("supernet", 1)
+        return one and one.replace(count=count, side_by_side=True, **self._travels(step, self.images.search_train))
 
     def posterior(self) -> StageCost | None:
         """Fitting the posterior, without what untrained networks take."""
@@ -123,7 +128,7 @@ class RecipeCosts:
         mean = replace(known[0], seconds=seconds, factor=factor, measured=all(time.measured for time in known))
         compiles = epochs * max(1, images // own.batch_size) >= WORTH_COMPILING
         one = self._training(name, step, mean, epochs, images, compiles=compiles)
-        return one and one.replace(count=count, side_by_side=True)
+        return one and one.replace(count=count, side_by_side=True, **self._travels(step, images))
 
     def _supernet_step(self, kind: str, images: int) -> StepRecord:
         own = self.recipe.supernet
@@ -149,8 +154,10 @@ class RecipeCosts:
             return None
         prepare = time.prepare_seconds if compiles and self.times.device != "cpu" else 0.0
         seconds = epochs * max(1, images // (step.images or 1)) * time.seconds + prepare
-        bytes_ = {"data_bytes": self.images.bytes_of(images), "checkpoint_bytes": network_bytes(step)}
-        return self._task(name, time, seconds).replace(epochs=epochs, **bytes_)
+        return self._task(name, time, seconds).replace(epochs=epochs)
+
+    def _travels(self, step: StepRecord, images: int) -> dict[str, int]:
+        return {"data_bytes": self.images.bytes_of(images), "checkpoint_bytes": network_bytes(step)}
 
     def _task(self, name: str, time: StepTime, seconds: float) -> StageCost:
         own = {"source": time.source, "factor": time.factor, "measured": time.measured}
