@@ -20,6 +20,12 @@ FIXED = ["ensemble.architectures=['|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|']", 
 ON_RAY = Workers(None, on_ray=True)
 
 
+def forget_processes():
+    """Collect the objects of processes that Ray leaves behind here, and not in a test that has none of it."""
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """A Ray of one CPU, whose workers can import what this process can.
@@ -34,18 +40,21 @@ def cluster():
         from ray.cluster_utils import Cluster
 
         small = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+        started, why = None, ""
         try:
             started = Cluster(
                 initialize_head=True, head_node_args={**small, "include_log_monitor": False, "no_monitor": True}
             )
-        except Exception as error:
-            pytest.skip(f"Ray does not start here: {error}")
+        except Exception as error:  # what it holds is let go behind this line
+            why = str(error)
+        if started is None:
+            forget_processes()
+            pytest.skip(f"Ray does not start here: {why}")
         ray.init(address=started.address, log_to_driver=False)
         yield ray
         ray.shutdown()
         started.shutdown()
-    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-        gc.collect()  # Ray leaves its processes' objects behind, which say so wherever they are collected
+    forget_processes()
 
 
 @pytest.mark.usefixtures("cluster")

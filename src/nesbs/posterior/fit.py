@@ -146,7 +146,10 @@ def fit_side_by_side(
     for step in range(settings.steps):
         expected = surrogates(posteriors, step, generators)
         divergences = [posterior.kl() / evidence for posterior, evidence in zip(posteriors, evidences, strict=True)]
-        gradients = torch.autograd.grad((torch.stack(divergences) - expected).sum(), logits)
+        for one in logits:
+            one.grad = None
+        (torch.stack(divergences) - expected).sum().backward()
+        gradients = [one.grad for one in logits if one.grad is not None]
         if not all(bool(gradient.isfinite().all()) for gradient in gradients):
             raise NesbsError(
                 f"fitting the posterior: the likelihood is not a number at step {step + 1}: was the supernet trained?"
