@@ -449,6 +449,15 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     assert f"take {1e3 * paper['kernel_seconds']:.1f} ms of its {1e3 * paper['seconds']:.1f} ms" in said
 
 
+def test_the_demos_seconds_are_those_of_the_record():
+    new, old = tables.read("benchmarks", "cpu-demo.json")["rows"]
+    assert f"{new['seconds']:.0f} s on two cores" in (DOCS.parent / "README.md").read_text()
+    said = words("speed")
+    assert f"(`results/benchmarks/cpu-demo.json`): {new['seconds']:.0f} s." in said
+    assert f"took {old['seconds']:.0f} s right after it" in said
+    assert f"an error of {100 * old['error']:.2f} % instead of {100 * new['error']:.2f}" in said
+
+
 def test_what_the_page_on_choosing_says_is_in_the_records():
     record, said = tables.read("samplers", "samplers.json"), words("choosing")
     found = record["regression"]
