@@ -451,7 +451,7 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
 
 def test_the_demos_seconds_are_those_of_the_record():
     new, old = tables.read("benchmarks", "cpu-demo.json")["rows"]
-    assert f"{new['seconds']:.0f} s on two cores" in (DOCS.parent / "README.md").read_text()
+    assert f"{new['seconds']:.0f} s on two cores" in words("README")
     said = words("speed")
     assert f"(`results/benchmarks/cpu-demo.json`): {new['seconds']:.0f} s." in said
     assert f"took {old['seconds']:.0f} s right after it" in said
