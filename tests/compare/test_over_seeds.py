@@ -243,7 +243,7 @@ def test_each_method_pays_for_what_it_used(whole):
     assert outcome["single-best"]["training_seconds"] == outcome["mc-droppath"]["training_seconds"] > 0
 
 
-def test_outcomes_hold_the_scaled_ensemble_and_the_memory_of_what_was_used(whole):
+def test_outcomes_hold_the_scaled_ensemble(whole):
     folder, value, _ = whole
     run = Run.open(folder / "seed-0")
     outcome = value["methods"]["deep"]["seeds"][0]
@@ -254,14 +254,19 @@ def test_outcomes_hold_the_scaled_ensemble_and_the_memory_of_what_was_used(whole
     assert found["temperatures"] == pytest.approx(expected.temperatures)
     assert found["after"] == pytest.approx(expected.after)
     assert value["methods"]["deep"]["mean"]["scaled_ece"]["mean"] > 0
-    peaks = {
-        name: stage["peak_memory"] for name, stage in files.read_json(run.folder / "record.json")["stages"].items()
-    }
-    judged, trained = "pool-1-epochs-search_train", "pool-2-epochs-all"
-    assert outcome["peak_memory"] == max(peaks[judged], peaks[trained])
-    own = value["methods"]["nesbs"]["seeds"][0]["peak_memory"]
-    searched = max(peaks[name] for name in ("supernet", "posterior", "selection"))
-    assert searched <= own <= max(searched, peaks[trained])  # the pool grew with the methods after it
+    assert outcome["peak_memory"] is None  # on a CPU it depends on what else the process did
+
+
+def test_the_memory_of_a_method_is_that_of_the_stages_it_used(whole, tmp_path):
+    shutil.copytree(whole[0] / "seed-0", tmp_path / "run")
+    peaks = {"pool-1-epochs-search_train": 5, "pool-2-epochs-all": 7, "supernet": 9, "posterior": 11, "selection": 1}
+    value = files.read_json(tmp_path / "run" / "record.json")
+    for name, peak in peaks.items():
+        value["stages"][name] |= {"peak_memory": peak, "device": "NVIDIA H200"}
+    files.write_json(tmp_path / "run" / "record.json", value)
+    harness = Harness(Run.open(tmp_path / "run"))
+    found = {name: METHODS[name].peak_memory(harness) for name in ("deep", "nesbs")}
+    assert found == {"deep": 7, "nesbs": 11}
 
 
 def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):

@@ -67,12 +67,17 @@ class Method(ABC):
         return 0.0 if harness.settings.measure == "supernet" else harness.trained.seconds(selection.architectures)
 
     def peak_memory(self, harness: Harness) -> int | None:
-        """Bytes that the stages which the method used took at most, whoever had them made; None where none tells."""
+        """Bytes of a GPU's memory that the stages which the method used took at most, whoever had them made.
+
+        None on a CPU: what a process holds depends on what else it did, and on who trained.
+        """
         used = [harness.judged.folder.name] if self.trains_pool(harness.run.recipe) else [*self.stages]
         used += [f"rival {self.name}", self.name]
         used += [harness.trained.folder.name] if harness.settings.measure == "trained" and self.in_pool else []
-        peaks = [harness.run.record.stage(stage).peak_memory for stage in used]
-        return max((peak for peak in peaks if peak is not None), default=None)
+        made = [harness.run.record.stage(stage) for stage in used]
+        return max(
+            (one.peak_memory for one in made if one.peak_memory is not None and one.device != "cpu"), default=None
+        )
 
     def copies(self, harness: Harness) -> int:
         """How often each chosen network predicts: once, but for methods that make several predictions of one."""

@@ -41,7 +41,7 @@ class OutcomeRecord(Record):
     search_seconds: Number | None = None
     over_budget: Flag | None = None
     training_seconds: Number | None = None
-    peak_memory: Count | None = None  # bytes, of the stages that it used
+    peak_memory: Count | None = None  # bytes on a GPU, of the stages that it used
     parameters: Count | None = None  # of all networks that predict
     multiply_adds: Count | None = None  # of all of them, for one image
     scores: EnsembleMetrics | None = None
