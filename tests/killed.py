@@ -1,5 +1,6 @@
 """A function in a process of its own, which may end with `kill -9`."""
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -21,12 +22,22 @@ def exit_code(function, *arguments) -> int:
 
 
 def started(method, function, *arguments):
-    """Call `function` in another process, started by this method of multiprocessing."""
-    process = multiprocessing.get_context(method).Process(target=function, args=arguments)
+    """Call `function` in another process, started by this method of multiprocessing.
+
+    A fork has the memory of this process, but not its threads: were it to end what such a thread belongs to (torch's
+    process group, say, of a test that failed on purpose), it would wait for that thread forever.
+    """
+    gc.collect()  # what is no longer used ends here, where its threads are
+    process = multiprocessing.get_context(method).Process(target=_beginning_anew, args=(function, *arguments))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads, and pytest-xdist has some
         process.start()
     return process
+
+
+def _beginning_anew(function, *arguments):
+    gc.freeze()
+    function(*arguments)
 
 
 class ForkedWorker:
