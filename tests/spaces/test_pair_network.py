@@ -116,8 +116,9 @@ def test_the_imagenet_stem_takes_an_eighth_and_says_which_sizes():
     assert [tuple(state.shape) for state in stem] == [(1, 4, 16, 16), (1, 4, 8, 8)]
     logits, auxiliary = member.outputs(torch.rand(2, 3, 64, 64))
     assert logits.shape == auxiliary.shape == (2, 10)
-    with pytest.raises(NesbsError, match="members.stem=imagenet takes images whose sides are multiples of 32"):
-        SPACE.check_images(28, 28, "imagenet")
+    for side in (28, 32):  # of 32 pixels the auxiliary tower would get one
+        with pytest.raises(NesbsError, match="sides are multiples of 32 and at least 64, found"):
+            SPACE.check_images(side, side, "imagenet")
     with pytest.raises(NesbsError, match="space nasbench201 has no ImageNet stem and no auxiliary tower"):
         nasbench201().network(next(iter(nasbench201())), stem="imagenet")
 

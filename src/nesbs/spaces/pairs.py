@@ -199,12 +199,12 @@ class PairSpace(Space):
         return member_norm
 
     def check_images(self, height: int, width: int, stem: Stem = "cifar") -> None:
-        """Sides are multiples of 4; behind the ImageNet stem, which takes an eighth of them, of 32."""
+        """Sides are multiples of 4; behind the ImageNet stem, which leaves an eighth, of 32, and at least 64."""
         super().check_images(height, width, stem)
-        if stem == "imagenet" and (height % 32 or width % 32):
+        if stem == "imagenet" and (height % 32 or width % 32 or min(height, width) < 64):
             raise NesbsError(
-                f"members.stem=imagenet takes images whose sides are multiples of 32, found {height}×{width}: "
-                "set data.size=224, or members.stem=cifar for small images"
+                "members.stem=imagenet takes images whose sides are multiples of 32 and at least 64, found "
+                f"{height}×{width}: set data.size=224, or members.stem=cifar for small images"
             )
 
 
