@@ -212,6 +212,7 @@ CHECKS = {
         ("results", "minutes", lambda: tables.one_run("cifar10-nasbench201-minutes")),
         ("results", "beyond", tables.beyond),
         ("results", "demo-compared", tables.demo_compared),
+        ("reproduce", "fig-delta", lambda: tables.reproduced("fig-delta")),
         ("speed", "speed", tables.speed),
         ("speed", "fast and plain", tables.fast_and_plain),
         ("cluster", "cluster speed", tables.cluster_speed),
@@ -447,6 +448,15 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     small = steps["supernet, NAS-Bench-201, N=1, one, float32"]
     assert f"{paper['prepare_seconds']:.0f} s for DARTS, {small['prepare_seconds']:.0f} s for NAS-Bench-201" in said
     assert f"take {1e3 * paper['kernel_seconds']:.1f} ms of its {1e3 * paper['seconds']:.1f} ms" in said
+
+
+def test_what_is_said_of_deltas_effect_is_in_the_record():
+    rows = tables.read("reproduce", "fig-delta", "record.json")["gaussians"]["deltas"]
+    densities = np.array([row["log_density"] for row in rows])  # (δ, seeds, particles)
+    assert (np.diff(densities.std(-1).mean(-1)) > 0).all()
+    assert densities[0].std(-1).max() < 0.01  # all on peaks
+    fall = densities[0].mean() - densities[-1].mean()
+    assert f"falls by {fall:.2f} nats, to {100 * np.exp(-fall):.0f} % of the density at the peaks" in words("reproduce")
 
 
 def test_the_demos_seconds_are_those_of_the_record():
