@@ -15,6 +15,7 @@ from nesbs.posterior import Posterior
 from nesbs.samplers import MonteCarlo, Proposal, SvgdRd, Uniform
 from nesbs.spaces import toy_edges
 from nesbs.supernet import Estimator, train_supernet
+from nesbs.supernet.estimate import content_order
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +124,30 @@ def test_search_keeps_the_best_round(sampler, supernet, mini):
     assert proposal.architectures == choice.architectures
     assert heard[-1] == (len(choice.candidates), len(choice.candidates))
     assert Selection.from_json(choice.to_json(), toy_edges()) == choice
+
+
+@pytest.mark.parametrize("judge", [{"judge": "posterior", "gain": 0.0}, {"judge": "likelihood"}])
+def test_losses_that_decide_nothing_are_of_some_images(judge, supernet, mini, monkeypatch):
+    posterior = Posterior(toy_edges(), torch.randn(3, 3, generator=torch.Generator().manual_seed(1)))
+    found = {}
+    for images in (10_000, 40):
+        monkeypatch.setattr("nesbs.ensemble.settings.RECORDED", images)
+        asked = {"size": 2, "rounds": 4, "batch_size": 20, "sampler": MonteCarlo(), "seed": 0, **judge}
+        found[images] = search(supernet, posterior, mini.search_valid, **asked)
+    whole, part = found.values()
+    assert whole.loss_images is None
+    assert part.architectures == whole.architectures
+    if judge["judge"] == "likelihood":  # which looks at all of them
+        assert part == whole
+        return
+    assert (part.loss_images, part.scores) == (40, whole.scores)
+    some = mini.search_valid.subset(content_order(mini.search_valid)[:40])
+    by_hand = scorer(Estimator(supernet, some, batch_size=20))(
+        [proposal.architectures for proposal, _ in part.proposals]
+    )
+    assert [loss for _, loss in part.proposals] == pytest.approx(by_hand.tolist())
+    assert Selection.from_json(part.to_json(), toy_edges()) == part
+    assert "loss_images" not in whole.to_json()
 
 
 def test_forward_selection_is_never_worse_than_the_rounds(supernet, mini):

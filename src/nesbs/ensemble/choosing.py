@@ -35,6 +35,7 @@ from nesbs.samplers import Duplicates, Proposal, Sampler, SvgdRd
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
+from nesbs.supernet.estimate import content_order
 
 PROGRESS_EVERY = 8  # candidates between two progress updates
 OnProgress = Callable[[int, int], None]  # how many are done, how many there are
@@ -111,7 +112,9 @@ def search(
     _check_judge(settings, training, size)
     if isinstance(sampler, SvgdRd):
         sampler = replace(sampler, device=str(split.device))
-    estimator = Estimator(supernet, split, batch_size=settings.batch_size)
+    images = settings.images(len(split))
+    looked_at = split if images == len(split) else split.subset(content_order(split)[:images])
+    estimator = Estimator(supernet, looked_at, batch_size=settings.batch_size)
     score = scorer(estimator, combine)
     used = make_judge(settings, score, estimator, posterior, ranks, size=size, seed=seed)
     within = _limits(settings, posterior, split, training, size)
@@ -133,7 +136,8 @@ def search(
     estimated = tuple(zip(candidates, alone, strict=True))
     losses = score([proposal.architectures for proposal in proposals]).tolist()
     judged = tuple(zip(proposals, losses, strict=True))
-    drawn = Selection((), None, None, None, sampler.name, judged, estimated, passed_over)
+    some = images if images < len(split) else None
+    drawn = Selection((), None, None, None, sampler.name, judged, estimated, passed_over, loss_images=some)
     weights = resamples(len(split), settings.noise, seed=seed).to(split.device) if settings.noise else None
     if settings.judge == "trained" and training is not None:
         networks = TrainedJudge(posterior.space, training, split, settings, size=size, combine=combine, seed=seed)

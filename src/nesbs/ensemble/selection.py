@@ -32,6 +32,7 @@ class Selection:
     score: float | None = None  # the choice's by a judge other than the loss; lower is better
     scores: tuple[float, ...] = ()  # and those of the proposals
     trained: tuple[tuple[Architecture, float], ...] = ()  # networks trained to be judged, with their loss
+    loss_images: int | None = None  # of how many held-out images the losses are, where not of all: they decide nothing
     judge_seconds: float = field(default=0.0, compare=False)  # in no file: its bytes depend on the seed alone
 
     @classmethod
@@ -75,6 +76,7 @@ class Selection:
             ],
             "candidates": [{"architecture": str(architecture), "loss": loss} for architecture, loss in self.candidates],
             **({} if self.judge == "likelihood" else self._judging()),
+            **({} if self.loss_images is None else {"loss_images": self.loss_images}),
         }
 
     def _judging(self) -> dict[str, Any]:
@@ -103,13 +105,14 @@ class Selection:
             passed_over = tuple(value["passed_over"])
             judge, score, scores = value.get("judge", "likelihood"), value.get("score"), tuple(value.get("scores", ()))
             trained = tuple((space.parse(one["architecture"]), one["loss"]) for one in value.get("trained", ()))
-            numbers = [loss, round_, delta, *passed_over, score, *scores]
+            images = value.get("loss_images")
+            numbers = [loss, round_, delta, *passed_over, score, *scores, images]
             numbers += [loss for _, loss in (*proposals, *candidates, *trained)]
             numbers += [number for proposal, _ in proposals for number in (proposal.round, proposal.delta)]
             if judge not in get_args(JudgeName) or not all(one is None or -1e300 < one < 1e300 for one in numbers):
                 raise TypeError
             found = (members, loss, round_, delta, sampler, proposals, candidates, passed_over)
-            return cls(*found, judge, score, scores, trained)
+            return cls(*found, judge, score, scores, trained, images)
         except KeyError as error:
             raise NesbsError(f"this is not a selection: {error} is missing") from None
         except (TypeError, AttributeError):

@@ -58,6 +58,9 @@ class LimitSettings(Settings):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
+RECORDED = 2000  # held-out images of losses that decide nothing
+
+
 class SearchSettings(Settings):
     """How an ensemble is chosen (recipe section `search`)."""
 
@@ -120,6 +123,21 @@ class SearchSettings(Settings):
         if not value[0] < value[1]:
             raise ValueError("the range's lower end must be below its upper end")
         return value
+
+    @property
+    def looks_at_losses(self) -> bool:
+        """Whether the supernet's losses play a part in the choice; else they are estimated for the record alone.
+
+        >>> SearchSettings().looks_at_losses, SearchSettings(judge="posterior", gain=0).looks_at_losses
+        (True, False)
+        """
+        if self.judge == "posterior":
+            return self.gain > 0
+        return self.judge != "trained" or self.tune == "bayesian"
+
+    def images(self, held_out: int) -> int:
+        """Return of how many of the held-out images the losses are: of all, or of some where they decide nothing."""
+        return held_out if self.looks_at_losses else min(held_out, max(RECORDED, self.batch_size))
 
     def check_candidates(self, size: int) -> None:
         """Raise where fewer candidates are to be trained than an ensemble has members."""

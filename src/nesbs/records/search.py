@@ -70,3 +70,4 @@ class SelectionRecord(FileRecord):
     score: Number | None = None  # of the choice, by that judge
     scores: Numbers | None = None  # of the proposals
     trained: Many[CandidateRecord] | None = None  # networks trained to be judged
+    loss_images: Count | None = None  # of how many held-out images the losses are, where not of all

@@ -97,7 +97,7 @@ class RecipeCosts:
         """Estimating every architecture that an ensemble could be chosen from; drawing ensembles is not counted."""
         delta, rounds = self.recipe.sampler.delta, self.recipe.search.rounds
         values = len(delta) if isinstance(delta, tuple) and self.recipe.sampler.name == "svgd-rd" else 1
-        time = self._estimate(self.images.search_valid)
+        time = self._estimate(self.recipe.search.images(self.images.search_valid))
         if time is None:
             return None
         return self._task("selection", time, rounds * values * self.recipe.ensemble.size * time.seconds)
