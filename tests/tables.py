@@ -250,7 +250,8 @@ def reckoned():
         "posterior.architectures=4",
         "posterior.reference=0",
     )
-    drawn = ("sampler.delta=0.0", f"search.rounds={len(darts['svgd-rd']['proposals'])}")
+    by_loss = "search.judge=likelihood"  # on all held-out images
+    drawn = ("sampler.delta=0.0", f"search.rounds={len(darts['svgd-rd']['proposals'])}", by_loss)
     then = costs("cifar10-nasbench201", *once, "posterior.untrained=0")
     pairs = costs("cifar10-darts", *as_it_was, *drawn, "posterior.untrained=0")
     own = costs("cifar10-nasbench201")

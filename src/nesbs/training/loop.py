@@ -7,6 +7,7 @@ stay on the device and are read once an epoch.
 
 import contextlib
 import functools
+import inspect
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ Step = Callable[[Batch], Tensor]  # trains on one batch; its loss
 Record = Callable[[Step, Batch, torch.optim.SGD], Step]  # (plain step, an example, optimiser) → a faster one
 Training = Generator[None, None, list[float]]  # stops after every step; its value is the mean loss of every epoch
 Purpose = tuple[str | int, ...]  # names a training in its random streams and in errors
+# SGD's step without what torch wraps around it: that imports torch's compiler, which takes seconds.
+DESCEND: Callable[[torch.optim.SGD], object] = inspect.unwrap(torch.optim.SGD.step)
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def _same_state(module: nn.Module, optimiser: torch.optim.Optimizer, history: li
 def _without_compiler() -> None:
     """Let torch make an optimiser without importing its compiler, which takes seconds.
 
-    torch does so to tell the compiler to leave these methods alone. Where a step is captured, it is needed for nothing.
+    torch does so to tell the compiler to leave these methods alone; what is compiled here holds no optimiser.
     """
     for name in ("add_param_group", "zero_grad"):
         method = getattr(getattr(torch.optim.Optimizer, name), "__wrapped__", None)
@@ -228,7 +231,8 @@ def _plain_step(
         if settings.clip is not None:
             reached = [parameter for parameter in module.parameters() if parameter.grad is not None]
             nn.utils.clip_grad_norm_(reached, settings.clip)
-        optimiser.step()
+        with torch.no_grad():
+            DESCEND(optimiser)
         return value.detach()
 
     return step
