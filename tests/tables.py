@@ -156,8 +156,8 @@ def beyond_chance(record, measure):
     found = {}
     for name, sides in zip(list(record["methods"])[1:], _apart(record, measure), strict=True):
         found.setdefault(tuple(map(_side, sides)), []).append(_row_name(name))
-    said = "; ".join(f"{words}: {', '.join(found[sides])}" for sides, words in CHANCE.items() if sides in found)
-    return f"By {measure}, beside {_row_name(record['reference'])}: {said}.".replace("By nll", "By NLL")
+    said = "; ".join(f"{', '.join(found[sides])} ({words})" for sides, words in CHANCE.items() if sides in found)
+    return f"By {measure}, beside `{record['reference']}`: {said}.".replace("By nll", "By NLL")
 
 
 def _side(found):

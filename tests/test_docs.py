@@ -206,6 +206,7 @@ CHECKS = {
 @pytest.mark.parametrize(
     ("page", "name", "made"),
     [
+        ("results", "cifar10", lambda: tables.compared(tables.read("cifar10-table", "comparison.json"))),
         ("results", "demo", tables.demo),
         ("results", "benchmark", tables.benchmark),
         ("results", "demo-darts", lambda: tables.one_run("demo-darts")),
@@ -448,6 +449,20 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     small = steps["supernet, NAS-Bench-201, N=1, one, float32"]
     assert f"{paper['prepare_seconds']:.0f} s for DARTS, {small['prepare_seconds']:.0f} s for NAS-Bench-201" in said
     assert f"take {1e3 * paper['kernel_seconds']:.1f} ms of its {1e3 * paper['seconds']:.1f} ms" in said
+
+
+def test_what_is_said_of_cifar10_is_in_the_record():
+    record, said = tables.read("cifar10-table", "comparison.json"), words("results")
+    for measure in ("error", "nll"):
+        assert tables.beyond_chance(record, measure) in said
+    ours, rival = (row["mean"] for row in record["methods"].values())
+    assert f"an error of {100 * ours['member_error']['mean']:.2f} % each in the mean, " in said
+    assert f"those of the second {100 * rival['member_error']['mean']:.2f} %: " in said
+    gains = [100 * (mean["member_error"]["mean"] - mean["error"]["mean"]) for mean in (ours, rival)]
+    assert "gains {:.1f} and {:.1f} points".format(*gains) in said
+    assert abs(ours["disagreement"]["mean"] - rival["disagreement"]["mean"]) < 0.0005
+    whole, warm = (tables.read("benchmarks", f"h200-whole{name}.json")["rows"][0]["seconds"] for name in ("", "-warm"))
+    assert f"Alone a search takes {warm:.0f} to {whole:.0f} s" in said
 
 
 def test_what_is_said_of_deltas_effect_is_in_the_record():

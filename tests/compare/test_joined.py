@@ -90,6 +90,6 @@ def test_the_page_says_what_is_beyond_chance_and_what_is_not(record):
     assert "| `urs` | +11.00 (+9.76 to +12.24) | +11.00 (" in table
     assert "| `nes-rs` with 50 candidates | −10.00 | −10.00 (" in table
     said = tables.beyond_chance(value, "error")
-    assert said.startswith("By error, beside `nesbs`, ours: worse beyond chance, over seeds and over images: `urs`; ")
-    assert "better over images, too few seeds: `nes-rs` with 50 candidates" in said
-    assert "better over images, not over seeds: the paper's method to the letter" in said  # under three seeds of five
+    assert said.startswith("By error, beside `nesbs`: `urs` (worse beyond chance, over seeds and over images); ")
+    assert "`nes-rs` with 50 candidates (better over images, too few seeds)" in said
+    assert "the paper's method to the letter (better over images, not over seeds)" in said  # under three seeds of five
