@@ -25,7 +25,7 @@ PHOTOS = [
         "space.name=toy-pairs",
         "data.train_limit=20",
         "data.test_limit=20",
-        "data.size=32",
+        "data.size=64",
         "supernet.image_size=8",
         "supernet.epochs=1",
     ),
@@ -110,6 +110,6 @@ def test_the_recipe_for_photos_takes_the_sizes_it_names():
 def test_the_recipe_for_photos_searches_trains_and_predicts(tmp_path, sides):
     run = Run.create(tmp_path / "run", load_recipe("photos", PHOTOS, threads=1))
     run.ensemble()
-    assert (sides[Supernet], sides[Member]) == ({8}, {32})
+    assert (sides[Supernet], sides[Member]) == ({8}, {64})
     classifier = load(run.folder)
     assert classifier.predict_proba(run.data.test.images[:3]).shape == (3, 10)
