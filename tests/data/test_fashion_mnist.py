@@ -11,7 +11,7 @@ from nesbs.errors import NesbsError
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
-CUT = gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 20, *range(20)]))[:-12]
+CUT = gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 20, *range(20)]), mtime=0)[:-12]  # the same bytes in every process
 
 
 @pytest.mark.parametrize(("place", "packed"), [("", True), ("fashion-mnist", False), ("FashionMNIST/raw", True)])
