@@ -8,7 +8,17 @@ import pytest
 import torch
 
 from nesbs import metrics, rng
-from nesbs.ensemble import Selection, choose, decide, ensemble_losses, forward_select, scorer, search
+from nesbs.ensemble import (
+    MemberSettings,
+    Selection,
+    ShortTraining,
+    choose,
+    decide,
+    ensemble_losses,
+    forward_select,
+    scorer,
+    search,
+)
 from nesbs.ensemble.choosing import _losses_alone
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
@@ -126,13 +136,25 @@ def test_search_keeps_the_best_round(sampler, supernet, mini):
     assert Selection.from_json(choice.to_json(), toy_edges()) == choice
 
 
-@pytest.mark.parametrize("judge", [{"judge": "posterior", "gain": 0.0}, {"judge": "likelihood"}])
+@pytest.mark.parametrize(
+    "judge", [{"judge": "posterior", "gain": 0.0}, {"judge": "trained", "judge_epochs": 1}, {"judge": "likelihood"}]
+)
 def test_losses_that_decide_nothing_are_of_some_images(judge, supernet, mini, monkeypatch):
     posterior = Posterior(toy_edges(), torch.randn(3, 3, generator=torch.Generator().manual_seed(1)))
+    small = MemberSettings(channels=4, cells=1, batch_size=32, crop=0, flip=False)
+    training = ShortTraining(mini.search_train, small) if judge["judge"] == "trained" else None
     found = {}
     for images in (10_000, 40):
         monkeypatch.setattr("nesbs.ensemble.settings.RECORDED", images)
-        asked = {"size": 2, "rounds": 4, "batch_size": 20, "sampler": MonteCarlo(), "seed": 0, **judge}
+        asked = {
+            "size": 2,
+            "rounds": 4,
+            "batch_size": 20,
+            "sampler": MonteCarlo(),
+            "seed": 0,
+            "training": training,
+            **judge,
+        }
         found[images] = search(supernet, posterior, mini.search_valid, **asked)
     whole, part = found.values()
     assert whole.loss_images is None
@@ -140,7 +162,7 @@ def test_losses_that_decide_nothing_are_of_some_images(judge, supernet, mini, mo
     if judge["judge"] == "likelihood":  # which looks at all of them
         assert part == whole
         return
-    assert (part.loss_images, part.scores) == (40, whole.scores)
+    assert (part.loss_images, part.scores, part.trained) == (40, whole.scores, whole.trained)
     some = mini.search_valid.subset(content_order(mini.search_valid)[:40])
     by_hand = scorer(Estimator(supernet, some, batch_size=20))(
         [proposal.architectures for proposal, _ in part.proposals]
