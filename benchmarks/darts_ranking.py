@@ -50,6 +50,7 @@ RECIPE: dict[str, Any] = {
 SHALLOW = {**RECIPE, "cells": 3, "partial": 1}
 LEVERS: dict[str, dict[str, Any]] = {
     "recipe": RECIPE,
+    "recipe, 12 epochs": {**RECIPE, "epochs": 12},
     "recipe, 25 epochs": {**RECIPE, "epochs": 25},
     "all channels": {**RECIPE, "partial": 1},
     "three cells": SHALLOW,

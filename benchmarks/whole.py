@@ -1,9 +1,8 @@
-"""A whole search as a recipe asks for it, both samplers, timed stage by stage.
+"""A whole search as a recipe asks for it, timed stage by stage.
 
     python -m benchmarks.whole cifar10-darts --set data.root=DATA --json FILE
 
-What is timed is what `nesbs search` does, compiling and recording included; the second sampler takes the same
-supernet and posterior.
+What is timed is what `nesbs search` does, compiling and recording included.
 """
 
 from __future__ import annotations
@@ -18,44 +17,20 @@ import torch
 
 from benchmarks.timing import machine
 from nesbs import files
-from nesbs.ensemble import search
 from nesbs.records import RunRecord
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
-from nesbs.samplers import MonteCarlo
-
-DELTAS = [round(-2 + step / 4, 2) for step in range(13)]  # −2 to 1
 
 
 def measure(recipe: str, changes: list[str], *, seed: int, device: str, folder: Path) -> dict[str, Any]:
     """Seconds of every stage and in all, and what was chosen."""
-    asked = load_recipe(recipe, [f"sampler.delta={DELTAS}", *changes], seed=seed)
+    asked = load_recipe(recipe, changes, seed=seed)
     started = time.perf_counter()
-    run = Run.create(folder, asked, device=device)
-    chosen = run.selection()
-    before = time.perf_counter()
-    supernet, posterior, valid = run.supernet(), run.posterior(), run.data.search_valid
-    other = search(
-        supernet,
-        posterior,
-        valid,
-        size=asked.ensemble.size,
-        sampler=MonteCarlo(),
-        combine=asked.ensemble.combine,
-        seed=seed,
-        **asked.search.model_dump(),
-    )
-    ended = time.perf_counter()
+    chosen = Run.create(folder, asked, device=device).selection()
+    seconds = time.perf_counter() - started
     stages = {name: stage["seconds"] for name, stage in files.read_json(folder / RunRecord.FILE)["stages"].items()}
-    return {
-        "recipe": recipe,
-        "changes": changes,
-        "seed": seed,
-        "seconds": ended - started,
-        "stages": {**stages, "selection by Monte Carlo": ended - before},
-        "svgd-rd": chosen.to_json(),
-        "monte-carlo": other.to_json(),
-    }
+    about = {"recipe": recipe, "changes": changes, "seed": seed}
+    return {**about, "seconds": seconds, "stages": stages, "chosen": chosen.to_json()}
 
 
 def main(arguments: list[str] | None = None) -> None:
