@@ -10,6 +10,7 @@ from nesbs.spaces.darts import DartsSpace
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
 from nesbs.supernet.fused_network import PAIR_CODES, fits, fused_network
 from nesbs.supernet.fused_step import FusedStep
+from nesbs.supernet.parameter_vector import flat
 from nesbs.training import Batch
 
 SOURCES = [(0, 1), (0, 2), (1, 3), (3, 4)]  # every state is read, some by two nodes
@@ -54,7 +55,7 @@ def test_a_cell_of_one_operation_gives_its_states_and_gradients(op, reduces, par
     weights = list(cell.edges.parameters())
     by_first, by_second, *by_weights = torch.autograd.grad(plain, [*inputs, *weights], slope, allow_unused=True)
     expected = [torch.zeros_like(w) if g is None else g for w, g in zip(weights, by_weights, strict=True)]
-    expected = torch.cat([g.permute(0, 2, 3, 1).flatten() for g in expected])
+    expected = torch.cat([flat(g) for g in expected])
     for one, two in zip(torch.autograd.grad(out, [*inputs, row], slope), [by_first, by_second, expected], strict=True):
         close(one, two)
 

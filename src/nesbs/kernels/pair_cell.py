@@ -11,7 +11,12 @@ from nesbs.kernels import pair_programs as programs
 from nesbs.kernels.edge_cell import EPS, chunk_of, splits_of
 from nesbs.kernels.support import precision
 
-BLOCK = 64  # pixels a program works on at once
+BLOCK = 64  # pixels a program works on at once, with 16 channels or more
+
+
+def block_of(channels: int) -> int:
+    """How many pixels a program works on at once: as many values with 8 channels as with 16."""
+    return BLOCK * max(1, 16 // channels)
 
 
 class FusedPairCell(torch.autograd.Function):
@@ -46,10 +51,11 @@ class FusedPairCell(torch.autograd.Function):
         raw1, raw2 = first.new_empty(2, 2 * nodes, paths, pixels, channels)
         picks = torch.empty(2 * nodes, paths, pixels, channels, dtype=torch.int8, device=arena.device)
         moments = torch.empty(2, 2 * nodes, paths, 2, channels, device=arena.device)
-        blocks = -(-pixels // BLOCK)
+        block = block_of(channels)
+        blocks = -(-pixels // block)
         splits = splits_of(blocks, 512)
         sums = torch.empty(2 * nodes, paths, splits, 2, channels, device=arena.device)
-        image = {"HEIGHT": high, "WIDTH": across, "NODES": nodes, "C": channels, "BLOCK": BLOCK}
+        image = {"HEIGHT": high, "WIDTH": across, "NODES": nodes, "C": channels, "BLOCK": block}
         products = {"WIDE": max(16, channels), "PRECISION": precision()}
         sizes = {"STRIDE": stride, "PARTS": parts, **image}
         ends = {"STRIDE": stride, "NODES": nodes, "C": channels, "CHUNK": chunk_of(channels)}
@@ -80,7 +86,8 @@ class FusedPairCell(torch.autograd.Function):
         gradients[inputs:].view(gradient.shape).copy_(gradient)
         inner, middle = torch.empty_like(raw1), torch.empty_like(raw1)
         means = torch.empty_like(moments[0])
-        blocks = -(-pixels // BLOCK)
+        block = ctx.image["BLOCK"]
+        blocks = -(-pixels // block)
         splits = splits_of(blocks, 256)
         sums = torch.empty(2 * nodes, paths, splits, 2, channels, device=arena.device)
         length = 2 * (25 + channels) * channels
@@ -103,7 +110,7 @@ class FusedPairCell(torch.autograd.Function):
                     )
             for state in [node + 1] if node > 0 else [1, 0]:
                 mine = own if state < 2 else pixels
-                programs.gather[-(-mine // BLOCK), paths](
+                programs.gather[-(-mine // block), paths](
                     arena, gradients, plan, table, weights, inner, picks, own, pixels, state, **products, **ctx.sizes
                 )
         row = torch.zeros_like(weights)

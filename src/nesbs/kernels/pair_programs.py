@@ -20,7 +20,16 @@ import triton.language as tl
 @triton.jit
 def _place(table, node, source, code):
     """Where the weights of an operation on the edge from a state to a node begin."""
-    return tl.load(table + (node * (node + 3) // 2 + source) * 7 + tl.maximum(code, 0))
+    place = tl.load(table + (node * (node + 3) // 2 + source) * 7 + tl.maximum(code, 0))
+    return tl.multiple_of(place, 8)  # as the number of channels is
+
+
+@triton.jit
+def _widened(x, BLOCK: tl.constexpr, C: tl.constexpr, WIDE: tl.constexpr):
+    """(BLOCK, C) with zeros behind its channels: a product takes 16 or more."""
+    if WIDE > C:
+        x = tl.reshape(tl.permute(tl.join(x, tl.zeros_like(x)), (0, 2, 1)), [BLOCK, WIDE])
+    return x
 
 
 @triton.jit
@@ -67,7 +76,7 @@ def first(arena, plan, table, weights, raw, picks, sums, splits, own, pixels, no
         kernel = tl.where((code == 3) | (code == 5), 3, 5)
         dilation = tl.where(code >= 5, 2, 1)
         place = slot * paths + path
-        channel = tl.arange(0, WIDE)
+        channel, own_channel = tl.arange(0, WIDE), tl.arange(0, C)
         known = channel < C
         both = known[None, :] & known[:, None]
         pools = (code == 1) | (code == 2)
@@ -112,16 +121,16 @@ def first(arena, plan, table, weights, raw, picks, sums, splits, own, pixels, no
                 else:
                     out = mean / tl.maximum(count, 1.0)[:, None]
             else:
-                inner = tl.zeros([BLOCK, WIDE], tl.float32)
+                inner = tl.zeros([BLOCK, C], tl.float32)
                 for tap in range(kernel * kernel):
                     down = line * stride + (tap // kernel - kernel // 2) * dilation
                     right = column * stride + (tap % kernel - kernel // 2) * dilation
                     there = (pixel < pixels) & (down >= 0) & (down < high) & (right >= 0) & (right < wide)
-                    spot = ((image * high + down) * wide + right)[:, None] * row + channel[None, :]
-                    value = tl.load(x + spot, mask=there[:, None] & known[None, :], other=0.0).to(tl.float32)
-                    depthwise = tl.load(weight + channel * kernel * kernel + tap, mask=known, other=0.0)
-                    inner += tl.maximum(value, 0.0) * depthwise[None, :]
-                out = tl.dot(inner.to(arena.dtype.element_ty), mixing, input_precision=PRECISION)
+                    spot = ((image * high + down) * wide + right)[:, None] * row + own_channel[None, :]
+                    value = tl.load(x + spot, mask=there[:, None], other=0.0).to(tl.float32)
+                    inner += tl.maximum(value, 0.0) * tl.load(weight + tap * C + own_channel)[None, :]
+                inner = _widened(inner.to(arena.dtype.element_ty), BLOCK, C, WIDE)
+                out = tl.dot(inner, mixing, input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(raw + at, out.to(raw.dtype.element_ty), mask=here)
             total += tl.sum(out, 0)
@@ -145,28 +154,28 @@ def second(raw, statistics, plan, table, weights, out, sums, splits, pixels, nod
         weight = weights + _place(table, node, source, code) + (kernel * kernel + C) * C
         place = slot * paths + path
         x = raw + place.to(tl.int64) * pixels * C
-        channel = tl.arange(0, WIDE)
+        channel, own_channel = tl.arange(0, WIDE), tl.arange(0, C)
         known = channel < C
         both = known[None, :] & known[:, None]
-        mean = tl.load(statistics + place * 2 * C + channel, mask=known, other=0.0)[None, :]
-        scale = tl.load(statistics + place * 2 * C + C + channel, mask=known, other=0.0)[None, :]
+        mean = tl.load(statistics + place * 2 * C + own_channel)[None, :]
+        scale = tl.load(statistics + place * 2 * C + C + own_channel)[None, :]
         mixing = tl.load(weight + C * kernel * kernel + channel[None, :] * C + channel[:, None], mask=both, other=0.0)
         total = tl.zeros([WIDE], tl.float32)
         square = tl.zeros([WIDE], tl.float32)
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
             line, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
-            inner = tl.zeros([BLOCK, WIDE], tl.float32)
+            inner = tl.zeros([BLOCK, C], tl.float32)
             for tap in range(kernel * kernel):
                 down, right = tap // kernel - kernel // 2, tap % kernel - kernel // 2
                 there = (pixel < pixels) & (line + down >= 0) & (line + down < HEIGHT)
                 there = there & (column + right >= 0) & (column + right < WIDTH)
-                spot = (pixel + down * WIDTH + right)[:, None] * C + channel[None, :]
-                value = tl.load(x + spot, mask=there[:, None] & known[None, :], other=0.0).to(tl.float32)
+                spot = (pixel + down * WIDTH + right)[:, None] * C + own_channel[None, :]
+                value = tl.load(x + spot, mask=there[:, None], other=0.0).to(tl.float32)
                 value = tl.where(there[:, None], tl.maximum((value - mean) * scale, 0.0), 0.0)
-                depthwise = tl.load(weight + channel * kernel * kernel + tap, mask=known, other=0.0)
-                inner += value * depthwise[None, :]
-            made = tl.dot(inner.to(raw.dtype.element_ty), mixing.to(raw.dtype.element_ty), input_precision=PRECISION)
+                inner += value * tl.load(weight + tap * C + own_channel)[None, :]
+            inner = _widened(inner.to(raw.dtype.element_ty), BLOCK, C, WIDE)
+            made = tl.dot(inner, mixing.to(raw.dtype.element_ty), input_precision=PRECISION)
             at = place.to(tl.int64) * pixels * C + pixel[:, None] * C + channel[None, :]
             tl.store(out + at, made.to(out.dtype.element_ty), mask=(pixel < pixels)[:, None] & known[None, :])
             total += tl.sum(made, 0)
@@ -368,7 +377,7 @@ def back(arena, gradients, middle, plan, table, weights, raw1, statistics1, raw,
                     else:
                         seen = tl.load(x + near * row + channel[None, :], mask=seen_mask, other=0.0).to(tl.float32)
                     seen = tl.maximum(seen, 0.0)
-                    depthwise = tl.load(weight + channel * kernel * kernel + tap, mask=known, other=0.0)
+                    depthwise = tl.load(weight + tap * C + channel, mask=known, other=0.0)
                     made += seen * depthwise[None, :]
                     by_taps += tl.where((tl.arange(0, TAPS) == tap)[:, None], tl.sum(seen * inner, 0)[None, :], 0.0)
                 flipped = tl.trans(by_raw).to(arena.dtype.element_ty)
@@ -376,7 +385,7 @@ def back(arena, gradients, middle, plan, table, weights, raw1, statistics1, raw,
         tl.store(part + C * kernel * kernel + channel[:, None] * C + channel[None, :], by_mixing, mask=weighted)
         taps = tl.arange(0, TAPS)
         real = (taps < kernel * kernel)[:, None] & known[None, :]
-        tl.store(part + channel[None, :] * kernel * kernel + taps[:, None], by_taps, mask=real)
+        tl.store(part + taps[:, None] * C + channel[None, :], by_taps, mask=real)
 
 
 @triton.jit(do_not_specialize=["node"])
@@ -401,7 +410,7 @@ def between(raw1, statistics1, inner_slopes, plan, table, weights, out, pixels, 
             there = (pixel < pixels) & (up >= 0) & (up < HEIGHT) & (left >= 0) & (left < WIDTH)
             spot = (pixel + (up - line) * WIDTH + left - column)[:, None] * C + channel[None, :]
             slope = tl.load(inner_slopes + start + spot, mask=there[:, None], other=0.0).to(tl.float32)
-            total += slope * tl.load(weight + channel * kernel * kernel + tap)[None, :]
+            total += slope * tl.load(weight + tap * C + channel)[None, :]
         at = start + pixel[:, None] * C + channel[None, :]
         inside = (pixel < pixels)[:, None]
         mean = tl.load(statistics1 + place * 2 * C + channel)[None, :]
@@ -484,7 +493,7 @@ def gather(arena, gradients, plan, table, weights, inner_slopes, picks, own, pix
                             slope = tl.load(
                                 inner_slopes + kept + spot + channel[None, :], mask=fits[:, None] & known, other=0.0
                             )
-                            depthwise = tl.load(weight + channel * kernel * kernel + tap, mask=channel < C, other=0.0)
+                            depthwise = tl.load(weight + tap * C + channel, mask=channel < C, other=0.0)
                             through += slope.to(tl.float32) * depthwise[None, :]
                         total += tl.where(value > 0, through, 0.0)
                     if (code == 1) | (code == 2):

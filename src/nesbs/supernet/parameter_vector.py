@@ -9,10 +9,14 @@ from nesbs.training import TrainingSettings
 def flat(tensor: Tensor) -> Tensor:
     """The numbers of a tensor in a row; a convolution's weights with their input channels last, as kernels read them.
 
-    >>> flat(torch.arange(4).view(1, 2, 2, 1))
-    tensor([0, 2, 1, 3])
+    Of a depthwise convolution, which has one input channel, the channels come last.
+
+    >>> flat(torch.arange(4).view(1, 2, 2, 1)), flat(torch.arange(4).view(2, 1, 2, 1))
+    (tensor([0, 2, 1, 3]), tensor([0, 2, 1, 3]))
     """
-    return (tensor.permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor).flatten()
+    if tensor.ndim != 4:
+        return tensor.flatten()
+    return tensor.permute((2, 3, 1, 0) if tensor.shape[1] == 1 else (0, 2, 3, 1)).flatten()
 
 
 def unflat(row: Tensor, shape: torch.Size) -> Tensor:
@@ -20,6 +24,8 @@ def unflat(row: Tensor, shape: torch.Size) -> Tensor:
     if len(shape) != 4:
         return row.view(shape)
     first, second, *rest = shape
+    if second == 1:
+        return row.view(*rest, 1, first).permute(3, 2, 0, 1)
     return row.view(first, *rest, second).permute(0, 3, 1, 2)
 
 
