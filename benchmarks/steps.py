@@ -170,7 +170,7 @@ def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     full: dict[str, Any] = {"auxiliary": 0.4, "drop_path": 0.2, "cutout": 16, "batch_size": 96}
     compiled: dict[str, Any] = {**TIMES, "batch_size": 256, "kernels": "plain"}
     yield member("member, NAS-Bench-201, batch 256, torch.compile", space, [deep], split, **compiled)
-    for name, way in (("", "auto"), (", our kernels", "ours")):
+    for name, way in (("", "auto"), (", torch.compile", "plain")):
         chosen: dict[str, Any] = {**TIMES, **full, "kernels": way}
         size = f"20 cells, 36 channels, batch 96{name}"
         yield member(f"member, DARTS, {size}", darts(), [zoo[STANDS_IN["darts"]]], split, **chosen)

@@ -31,7 +31,6 @@ from documents import (
     table,
 )
 from samplers import test_ensembles
-from scipy.stats import spearmanr
 from spaces import test_contract
 
 from nesbs.compare import METHODS, Candidates
@@ -387,18 +386,21 @@ def test_the_posterior_of_a_quicker_search_ranks_as_earlier_ones_do():
 
     def quality(path):
         log_p = Posterior.from_json(json.loads(path.read_text())).log_prob(architectures)
-        return float(spearmanr(log_p, accuracies).statistic), float(log_p.softmax(0) @ accuracies)
+        return float(log_p.softmax(0) @ accuracies)
 
-    (order, weighed) = quality(ROOT / "results" / "benchmarks" / "h200-whole-posterior.json")
-    orders, all_weighed = zip(
-        *map(quality, sorted((ROOT / "results" / "searches").glob("*/posterior.json"))), strict=True
-    )
+    weighed = [quality(path) for path in sorted((ROOT / "results" / "searches").glob("*/posterior.json"))]
     said = words("speed")
-    assert len(orders) == 10
-    assert f"a Spearman of {order:.2f} with the accuracies, and weighs them to {weighed:.1f} %" in said
-    assert (
-        f"have {min(orders):.2f} to {max(orders):.2f} and {min(all_weighed):.1f} to {max(all_weighed):.1f} %." in said
-    )
+    assert len(weighed) == 10
+    assert f"(`results/searches`) to {min(weighed):.1f} to {max(weighed):.1f} %." in said
+    three = tables.read("benchmarks", "h200-whole-three.json")["rows"]
+    assert "took {:.0f}, {:.0f} and {:.0f} s".format(*(row["seconds"] for row in three)) in said
+    ranking = [row["ranking"] for row in three]
+    orders = [row["evidence"]["spearman"]["value"] for row in ranking]
+    assert "a Spearman of {:.2f}, {:.2f} and {:.2f} with the accuracies".format(*orders) in said
+    expected = [row["posterior"]["expected"] for row in ranking]
+    assert "weigh these to {:.1f}, {:.1f} and {:.1f} %".format(*expected) in said
+    [alone] = tables.read("benchmarks", "h200-whole.json")["rows"]
+    assert three[0]["chosen"] == alone["chosen"]
 
 
 def test_the_seconds_of_whole_searches_are_those_of_the_records():
@@ -406,45 +408,49 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     stages = {name: f"{seconds:.0f}" for name, seconds in whole["stages"].items()}
     alone = f"the recipe's supernet took {stages['supernet']} s and its posterior {stages['posterior']} "
     assert alone in words(NOTES)
-    judging = whole["stages"]["selection"] + whole["stages"]["selection by Monte Carlo"]
     said = words("speed")
     assert f"{whole['seconds']:.0f} s, of which the supernet took {stages['supernet']}" in said
-    assert f"the posterior {stages['posterior']}, and judging" in said
-    assert f"both samplers {judging:.0f}." in said
+    assert f"the posterior {stages['posterior']}, and choosing {whole['stages']['selection']:.1f}." in said
     [warm] = tables.read("benchmarks", "h200-whole-warm.json")["rows"]
     assert f"on disk it is {warm['seconds']:.0f} s" in said
-    for sampler in ("svgd-rd", "monte-carlo"):
-        assert warm[sampler]["architectures"] == whole[sampler]["architectures"]
+    assert warm["chosen"] == whole["chosen"]
     [untrained] = tables.read("benchmarks", "h200-whole-darts-untrained.json")["rows"]
-    seconds = list(untrained["stages"].values())
-    assert (
-        f"its supernet took {seconds[0]:.0f} s, its posterior {seconds[1]:.0f}, judging {sum(seconds[2:]):.0f} " in said
-    )
+    parts = "the supernet {:.0f}, the posterior {:.0f}, choosing {:.0f}.".format(*untrained["stages"].values())
+    assert f"it is {untrained['seconds']:.0f} s (`cifar10-darts`, `h200-whole-darts-untrained.json`): {parts}" in said
+    ranked = tables.read("cifar10-darts-untrained", "quality.json")["table"]["rankings"]
+    evidence, loss = (ranked[name][0]["spearman"] for name in ("evidence", "loss"))
+    assert "Spearman is {value:.2f}, 95 % interval {low:.2f} to {high:.2f}, and that".format(**evidence) in said
+    assert f"alone {loss['value']:.2f} (−{-loss['low']:.2f} to {loss['high']:.2f};" in said
+    before = tables.read("quality-darts", "supernets.json")["rankings"]
+    names = ("recipe: loss, share + 3 × untrained (0)", "recipe: loss (0)")
+    assert "after 50 it was {:.2f} and {:.2f}".format(*(before[name]["spearman"]["value"] for name in names)) in said
     [fair] = tables.read("benchmarks", "h200-whole-fair.json")["rows"]
     assert f"the whole search took {fair['seconds']:.0f} s" in said
     [darts] = tables.read("benchmarks", "h200-whole-darts.json")["rows"]
     stages = darts["stages"]
     judging = stages["selection"] + stages["selection by Monte Carlo"]
-    parts = f"the supernet {stages['supernet']:.0f}, the posterior {stages['posterior']:.0f}, judging {judging:.0f}."
-    assert f"{darts['seconds']:.0f} s: {parts}" in said
+    parts = f"supernet took {stages['supernet']:.0f}, the posterior {stages['posterior']:.0f}, judging {judging:.0f} "
+    assert f"{darts['seconds']:.0f} s, of which the {parts}" in said
     gpu, cpu = (
         [row["seconds"] for row in tables.read("benchmarks", f"{name}-svgd.json")["results"]]
         for name in ("h200", "cpu")
     )
     assert f"{gpu[0]:.2f} s on NAS-Bench-201's relaxation, {gpu[1]:.2f} s on that of DARTS" in said
     assert f"(torch 2.13.0) {cpu[0]:.1f} s and {cpu[1]:.1f} s" in said
-    one, three, compiled = tables.read("benchmarks", "h200-members.json")["results"]
+    one, three, compiled, _ = tables.read("benchmarks", "h200-members.json")["results"]
     assert f"in one step take {three['seconds'] / one['seconds']:.1f} times as long as one" in said
     busy, busy_three = (1e3 * row["kernel_seconds"] for row in (one, three))
     assert f"One member's kernels take {busy:.1f} ms, those of three {busy_three:.1f};" in said
     least, least_three = (1e3 * row["cells_by_bytes_seconds"] for row in (one, three))
     assert f"memory would take {least:.2f} and {least_three:.2f} ms" in said
     products = sum(row["longest"][name] for row in (one, three) for name in ("convolve", "pull", "weigh"))
-    assert 0.55 < products / (one["kernel_seconds"] + three["kernel_seconds"]) < 0.7  # two thirds
+    assert 0.5 < products / (one["kernel_seconds"] + three["kernel_seconds"]) < 0.6  # over half
     assert (
         f"took {one['prepare_seconds']:.0f} s, once; `torch.compile` takes {compiled['prepare_seconds']:.0f} s" in said
     )
     steps = {row["name"]: row for row in tables.read("benchmarks", "h200.json")["results"]}
+    compiled = steps["member, DARTS, 20 cells, 36 channels, batch 96"]
+    assert f"A DARTS member took {1e3 * compiled['seconds']:.1f} ms by `torch.compile`" in said
     paper = steps["supernet, DARTS, 8 cells, 16 channels, K=2, batch 128"]
     small = steps["supernet, NAS-Bench-201, N=1, one, float32"]
     assert f"{paper['prepare_seconds']:.0f} s for DARTS, {small['prepare_seconds']:.0f} s for NAS-Bench-201" in said
@@ -542,7 +548,7 @@ def test_what_ranks_darts_is_in_the_record():
     found |= tables.read("quality-darts", "untrained.json")["rankings"]
     assert {one["ensembles"] for one in found.values()} == {60}
     for before, name in (
-        ("supernet orders them with", "recipe: loss, share (0)"),
+        ("of 50 epochs orders them with", "recipe: loss, share (0)"),
         ("helps in NAS-Bench-201, with", "three cells, mixed: loss, share (0)"),
         ("of eight cells do better:**", "untrained: untrained (0)"),
         ("with other random weights", "untrained: untrained (1)"),
@@ -559,10 +565,11 @@ def test_what_ranks_darts_is_in_the_record():
         assert f"{before} {text}" in said, name
     header = resources.files("nesbs").joinpath("recipes", "cifar10-darts.yaml").read_text()
     stated = " ".join(header.replace("#", " ").split())
-    took = tables.read("cifar10-darts-untrained", "record.json")["stages"]
-    supernet, posterior = (f"{took[name]['seconds']:.0f} s" for name in ("supernet", "posterior"))
-    assert f"supernet {supernet} and posterior {posterior} (results/cifar10-darts-untrained)" in stated
-    both, loss = (found[f"recipe: loss, share{more} (0)"]["spearman"] for more in (" + 3 × untrained", ""))
+    [whole] = tables.read("benchmarks", "h200-whole-darts-untrained.json")["rows"]
+    assert f"the search takes {whole['seconds']:.0f} s (results/benchmarks/h200-whole-darts-untrained" in stated
+    ranked = tables.read("cifar10-darts-untrained", "quality.json")["table"]["rankings"]
+    both, loss = (ranked[name][0]["spearman"] for name in ("evidence", "loss"))
+    assert f"it has now {both['value']:.2f} ({both['low']:.2f} to {both['high']:.2f})" in said
     assert f"accuracy {both['value']:.2f}, 95 % interval {both['low']:.2f} to {both['high']:.2f};" in stated
     assert f"loss alone {loss['value']:.2f}, {loss['low']:.2f} to {loss['high']:.2f};" in stated
     assert f"by parameters {found['sizes: parameters (0)']['spearman']['value']:.2f} (" in stated

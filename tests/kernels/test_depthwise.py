@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from nesbs.ensemble import MemberSettings, build_member, member_training
+from nesbs.kernels.depthwise import Tile
 from nesbs.spaces import toy_pairs
-from nesbs.spaces.operations import DepthwiseUnits, operation
+from nesbs.spaces.operations import Units, operation
 
 
 @pytest.fixture(autouse=True)
 def _blocks(monkeypatch, device):
     """In the interpreter the number of programs is what takes time."""
     if device.type == "cpu":
-        for name, size in {"BACK_BLOCK": 128, "NUMBERS": 1024, "WIDE": 32}.items():
+        for name, size in {"PULL": Tile(128), "NUMBERS": 1024, "WIDE": 32}.items():
             monkeypatch.setattr(f"nesbs.kernels.depthwise.{name}", size)
 
 
@@ -23,6 +24,7 @@ def _blocks(monkeypatch, device):
     [
         ("sep_conv_3x3", 20, 1, True),
         ("dil_conv_3x3", 20, 2, True),
+        ("nor_conv_1x1", 20, 1, False),
         pytest.param("sep_conv_3x3", 36, 1, False, marks=pytest.mark.slow),
         pytest.param("sep_conv_3x3", 144, 1, True, marks=pytest.mark.slow),
         pytest.param("sep_conv_3x3", 72, 2, False, marks=pytest.mark.slow),
@@ -36,23 +38,25 @@ def test_an_operation_gives_torchs_values_gradients_and_running_averages(op, cha
     for name, parameter in plain.named_parameters():
         if parameter.ndim == 1:
             torch.nn.init.normal_(parameter, float("weight" in name), 0.3)  # offset and scale take part
+    sides = (5, 7) if stride == 2 else (6, 4)
+    x = torch.randn(6, channels, *sides, device=device, requires_grad=True)
+    other = torch.randn_like(plain(x)).requires_grad_()
     ours = copy.deepcopy(plain)
     ours.fused = True
     assert ours.fits()
-    sides = (5, 7) if stride == 2 else (6, 4)
-    x = torch.randn(6, channels, *sides, device=device, requires_grad=True)
     drop = torch.tensor([1.5, 0, 0.5, 1.5, 1, 1], device=device) if drops else None
-    expected, out = plain(x, drop), ours(x, drop)
+    expected, out = plain(x, drop, other), ours(x, drop, other)
     assert type(out.grad_fn).__name__ == "PermuteBackward0"  # channels last: not what torch made of x
     close(out, expected)
     for one, two in zip(ours.buffers(), plain.buffers(), strict=True):
         close(one, two)
-    slope = torch.randn_like(expected)
-    found = torch.autograd.grad(out, [x, *ours.parameters()], slope)
-    for one, two in zip(found, torch.autograd.grad(expected, [x, *plain.parameters()], slope), strict=True):
+    slope = torch.randn(*expected.shape[:1], *expected.shape[2:], 2 * channels, device=device).permute(0, 3, 1, 2)
+    slope = slope[:, channels:]  # as of states that lie side by side in a cell's output
+    found = torch.autograd.grad(out, [x, other, *ours.parameters()], slope)
+    for one, two in zip(found, torch.autograd.grad(expected, [x, other, *plain.parameters()], slope), strict=True):
         close(one, two)
     if device.type == "cuda":  # sums are made in one order
-        again = torch.autograd.grad(ours(x, drop), [x, *ours.parameters()], slope)
+        again = torch.autograd.grad(ours(x, drop, other), [x, other, *ours.parameters()], slope)
         assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
 
 
@@ -63,8 +67,7 @@ def test_members_take_the_kernels_where_asked_and_in_bfloat16_alone(noise, devic
         split = noise.train.to(device)
         member = build_member(toy_pairs(), architecture, split, settings, seed=0, name=0)
         member_training(member, split, settings, seed=0, name=0)
-        units = [part.fused for part in member.modules() if isinstance(part, DepthwiseUnits)]
-        assert units == [fused] * 12
+        assert {part.fused for part in member.modules() if isinstance(part, Units)} == {fused}
 
 
 @pytest.mark.slow
@@ -77,7 +80,7 @@ def test_a_member_has_the_plain_ones_answers_and_gradients(noise, device, close)
     for fused in (False, True):
         member = build_member(space, architecture, split, settings, seed=0, name=0).train()
         for part in member.modules():
-            if isinstance(part, DepthwiseUnits):
+            if isinstance(part, Units):
                 part.fused = fused
         drop = torch.rand(*member.network.drop_paths, 3, generator=torch.Generator().manual_seed(0)).to(device)
         logits, auxiliary = member.outputs(images, drop=drop)

@@ -17,7 +17,7 @@ from nesbs.errors import NesbsError, expect, expect_all, expect_whole
 from nesbs.metrics import Combine
 from nesbs.settings import checked_keywords
 from nesbs.spaces import Architecture, ChoiceCell, Member, Space, Stem, widest
-from nesbs.spaces.operations import DepthwiseUnits
+from nesbs.spaces.operations import DepthwiseUnits, Units
 from nesbs.training import Batch, CapturedStep, Epoch, Objective, Step, Training, place, side_by_side, training
 from nesbs.training.ranks import ranks_at_work
 
@@ -158,13 +158,13 @@ def member_training(
 def _choose_kernels(member: Member, split: Split, settings: MemberSettings) -> None:
     """Let a member's cells be compiled, or run our kernels, as the settings ask."""
     alone = not ranks_at_work().several
-    units = [part for part in member.modules() if isinstance(part, DepthwiseUnits)]
-    fused = alone and settings.fuses_depthwise(split) and bool(units) and all(one.fits() for one in units)
+    units = [part for part in member.modules() if isinstance(part, Units)]
+    depthwise = any(isinstance(one, DepthwiseUnits) and one.fits() for one in units)
     for one in units:
-        one.fused = fused
+        one.fused = alone and depthwise and settings.fuses_depthwise(split) and one.fits()
     for cell in member.modules():
         if isinstance(cell, ChoiceCell):
-            cell.compiled = alone and settings.compiles(split) and not fused
+            cell.compiled = alone and settings.compiles(split) and not any(one.fused for one in units)
 
 
 def groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:

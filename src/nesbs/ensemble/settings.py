@@ -211,8 +211,8 @@ class MemberSettings(TrainingSettings):
     kernels: Literal["auto", "ours", "plain"] = Field(
         "auto",
         description="on a GPU, train the members that are side by side in one step of our own kernels where these fit "
-        "(NAS-Bench-201 without DropPath, widths of a power of two); auto: where training is long enough; ours also "
-        "runs separable and dilated convolutions (DARTS, bfloat16) by kernels, which no speed was measured of yet",
+        "(NAS-Bench-201 without DropPath, widths of a power of two), or run their separable and dilated convolutions "
+        "by them (DARTS, bfloat16); auto: where training is long enough",
     )
 
     @model_validator(mode="after")
@@ -237,7 +237,7 @@ class MemberSettings(TrainingSettings):
 
     def fuses_depthwise(self, split: Split) -> bool:
         """Return whether our kernels run depthwise convolutions: asked for, and with channels last (bfloat16)."""
-        return self.kernels == "ours" and self.lower_precision(split.device) and usable(split.device)
+        return self.ours(split) and self.lower_precision(split.device) and usable(split.device)
 
     def dropped(self, epoch: int) -> float:
         """Return DropPath's probability in an epoch (from 0).

@@ -1,4 +1,4 @@
-"""Kernels of a unit: ReLU, depthwise convolution, 1×1 convolution, BatchNorm with offset and scale.
+"""Kernels of a unit: ReLU, depthwise convolution (or none), 1×1 convolution, BatchNorm with offset and scale.
 
 States are (pixels, channels), channels last; a program has a block of both. The input has HIGH lines of LONG pixels an
 image, the output as many, or with STRIDE 2 half of them, rounded up. A unit's input may be what the unit before it
@@ -9,6 +9,7 @@ made, without its BatchNorm: `ahead`, rows 2 and 3 of that one's `norm`, is then
 
 `norm` has rows of C: mean, 1/deviation, and the factor and summand that normalise. `back` has rows of C: BatchNorm's
 gradient is back₀ · gradient + back₁ · raw + back₂. DropPath multiplies what leaves, image by image, by `drop`.
+The gradient that arrives may be some channels of a wider tensor: a pixel of it is `row` numbers behind the one before.
 """
 
 import triton
@@ -46,8 +47,8 @@ def convolve(x, ahead, weights, out, pixels, HIGH: tl.constexpr, LONG: tl.conste
 
 
 @triton.jit
-def mix(x, weights, out, sums, splits, pixels, IN: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr,
-        WIDE: tl.constexpr, INNER: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+def mix(x, weights, out, sums, splits, pixels, IN: tl.constexpr, OUT: tl.constexpr, RELU: tl.constexpr,
+        BLOCK: tl.constexpr, WIDE: tl.constexpr, INNER: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The 1×1 convolution by weights (out, in), with sums and sums of squares (splits, 2, out)."""
     split = tl.program_id(0)
     channel = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
@@ -61,6 +62,8 @@ def mix(x, weights, out, sums, splits, pixels, IN: tl.constexpr, OUT: tl.constex
         for first in tl.static_range(0, IN, INNER):
             inner = first + tl.arange(0, INNER)
             value = tl.load(x + pixel[:, None] * IN + inner[None, :], mask=inside & (inner < IN)[None, :], other=0.0)
+            if RELU:
+                value = tl.where(value > 0, value, 0.0).to(value.dtype)
             both = known[None, :] & (inner < IN)[:, None]
             weight = tl.load(weights + channel[None, :] * IN + inner[:, None], mask=both, other=0.0)
             made = tl.dot(value, weight.to(value.dtype), made, input_precision=PRECISION)
@@ -112,9 +115,9 @@ def finish(sums, norm, scale, offset, mean, variance, count, splits, pixels, eps
 
 
 @triton.jit
-def deliver(raw, norm, drop, out, pixels, IMAGE: tl.constexpr, C: tl.constexpr, DROP: tl.constexpr,
-            BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """What leaves the last unit."""
+def deliver(raw, norm, drop, plus, out, pixels, IMAGE: tl.constexpr, C: tl.constexpr, DROP: tl.constexpr,
+            PLUS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    """What leaves the last unit, added to `plus`."""
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     channel = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     mask = (pixel < pixels)[:, None] & (channel < C)[None, :]
@@ -124,12 +127,15 @@ def deliver(raw, norm, drop, out, pixels, IMAGE: tl.constexpr, C: tl.constexpr, 
     value = tl.load(raw + at, mask=mask, other=0.0).to(tl.float32) * factor + summand
     if DROP:
         value *= tl.load(drop + pixel // IMAGE, mask=pixel < pixels, other=0.0)[:, None]
+    if PLUS:
+        value += tl.load(plus + at, mask=mask, other=0.0).to(tl.float32)
     tl.store(out + at, value.to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _gradient(gradient, drop, at, pixel, pixels, mask, IMAGE: tl.constexpr, DROP: tl.constexpr):
+def _gradient(gradient, row, drop, pixel, pixels, channel, mask, IMAGE: tl.constexpr, DROP: tl.constexpr):
     """The gradient by what BatchNorm made."""
+    at = pixel[:, None] * row + channel[None, :]
     value = tl.load(gradient + at, mask=mask, other=0.0).to(tl.float32)
     if DROP:
         value *= tl.load(drop + pixel // IMAGE, mask=pixel < pixels, other=0.0)[:, None]
@@ -137,7 +143,7 @@ def _gradient(gradient, drop, at, pixel, pixels, mask, IMAGE: tl.constexpr, DROP
 
 
 @triton.jit
-def reduce(gradient, drop, raw, norm, sums, splits, pixels, IMAGE: tl.constexpr, C: tl.constexpr, DROP: tl.constexpr,
+def reduce(gradient, row, drop, raw, norm, sums, splits, pixels, IMAGE: tl.constexpr, C: tl.constexpr, DROP: tl.constexpr,
            BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     """Sums of the gradient, and of it times the normalised values: (splits, 2, C)."""
     split = tl.program_id(0)
@@ -151,7 +157,7 @@ def reduce(gradient, drop, raw, norm, sums, splits, pixels, IMAGE: tl.constexpr,
         pixel = block * BLOCK + tl.arange(0, BLOCK)
         mask = (pixel < pixels)[:, None] & known[None, :]
         at = pixel[:, None] * C + channel[None, :]
-        slope = _gradient(gradient, drop, at, pixel, pixels, mask, IMAGE, DROP)
+        slope = _gradient(gradient, row, drop, pixel, pixels, channel, mask, IMAGE, DROP)
         value = tl.load(raw + at, mask=mask, other=0.0).to(tl.float32)
         one += slope
         two += slope * (value - mean) * inverse
@@ -179,13 +185,13 @@ def finish_back(sums, norm, back, by_scale, by_offset, splits, pixels, C: tl.con
 
 
 @triton.jit
-def _undone(gradient, drop, raw, back, pixel, pixels, channel, IMAGE: tl.constexpr, C: tl.constexpr,
+def _undone(gradient, row, drop, raw, back, pixel, pixels, channel, IMAGE: tl.constexpr, C: tl.constexpr,
             DROP: tl.constexpr):  # fmt: skip
     """The gradient by what the 1×1 convolution made: BatchNorm's backward pass."""
     known = channel < C
     mask = (pixel < pixels)[:, None] & known[None, :]
     at = pixel[:, None] * C + channel[None, :]
-    slope = _gradient(gradient, drop, at, pixel, pixels, mask, IMAGE, DROP)
+    slope = _gradient(gradient, row, drop, pixel, pixels, channel, mask, IMAGE, DROP)
     value = tl.load(raw + at, mask=mask, other=0.0).to(tl.float32)
     by_slope = tl.load(back + channel, mask=known, other=0.0)[None, :]
     by_value = tl.load(back + C + channel, mask=known, other=0.0)[None, :]
@@ -195,47 +201,52 @@ def _undone(gradient, drop, raw, back, pixel, pixels, channel, IMAGE: tl.constex
 
 
 @triton.jit
-def unmix(gradient, drop, raw, back, weights, out, pixels, IMAGE: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
-          DROP: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, INNER: tl.constexpr,
-          PRECISION: tl.constexpr):  # fmt: skip
+def unmix(gradient, row, drop, raw, back, weights, x, out, pixels, IMAGE: tl.constexpr, IN: tl.constexpr,
+          OUT: tl.constexpr, DROP: tl.constexpr, RELU: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+          INNER: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """The gradient by what the 1×1 convolution read."""
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     channel = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     made = tl.zeros([BLOCK, WIDE], tl.float32)
     for first in tl.static_range(0, OUT, INNER):
         inner = first + tl.arange(0, INNER)
-        slope = _undone(gradient, drop, raw, back, pixel, pixels, inner, IMAGE, OUT, DROP)
+        slope = _undone(gradient, row, drop, raw, back, pixel, pixels, inner, IMAGE, OUT, DROP)
         both = (inner < OUT)[:, None] & (channel < IN)[None, :]
         weight = tl.load(weights + inner[:, None] * IN + channel[None, :], mask=both, other=0.0)
         made = tl.dot(slope, weight.to(slope.dtype), made, input_precision=PRECISION)
     mask = (pixel < pixels)[:, None] & (channel < IN)[None, :]
-    tl.store(out + pixel[:, None] * IN + channel[None, :], made.to(out.dtype.element_ty), mask=mask)
+    at = pixel[:, None] * IN + channel[None, :]
+    if RELU:
+        made = tl.where(tl.load(x + at, mask=mask, other=0.0) > 0, made, 0.0)
+    tl.store(out + at, made.to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def weigh(gradient, drop, raw, back, x, parts, splits, pixels, IMAGE: tl.constexpr, IN: tl.constexpr,
-          OUT: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+def weigh(gradient, row, drop, raw, back, x, parts, splits, pixels, IMAGE: tl.constexpr, IN: tl.constexpr,
+          OUT: tl.constexpr, DROP: tl.constexpr, RELU: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
           PRECISION: tl.constexpr):  # fmt: skip
     """The gradient by the 1×1 convolution's weights, a part for every split: (splits, out, in)."""
     split = tl.program_id(0)
-    row = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
+    made = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     channel = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
     total = tl.zeros([WIDE, WIDE], tl.float32)
     for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
         pixel = block * BLOCK + tl.arange(0, BLOCK)
-        slope = _undone(gradient, drop, raw, back, pixel, pixels, row, IMAGE, OUT, DROP)
+        slope = _undone(gradient, row, drop, raw, back, pixel, pixels, made, IMAGE, OUT, DROP)
         mask = (pixel < pixels)[:, None] & (channel < IN)[None, :]
         value = tl.load(x + pixel[:, None] * IN + channel[None, :], mask=mask, other=0.0)
+        if RELU:
+            value = tl.where(value > 0, value, 0.0).to(value.dtype)
         total = tl.dot(tl.trans(slope), value, total, input_precision=PRECISION)
-    both = (row < OUT)[:, None] & (channel < IN)[None, :]
-    tl.store(parts + (split * OUT + row[:, None]) * IN + channel[None, :], total, mask=both)
+    both = (made < OUT)[:, None] & (channel < IN)[None, :]
+    tl.store(parts + (split * OUT + made[:, None]) * IN + channel[None, :], total, mask=both)
 
 
 @triton.jit
 def pull(x, ahead, slope, weights, out, parts, pixels, HIGH: tl.constexpr, LONG: tl.constexpr, C: tl.constexpr,
          STRIDE: tl.constexpr, KERNEL: tl.constexpr, DILATION: tl.constexpr, AHEAD: tl.constexpr,
          BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """From the gradient `slope` by a depthwise convolution those by x and by the weights, of these a part for a block.
+    """From the gradient `slope` by a depthwise convolution those by x and by the weights (blocks, taps, C), in parts.
 
     Both need the same values: the gradient at the pixels that see a pixel of x. `pixels` counts those of x. With
     `ahead` the gradient is that by the normalised x.
@@ -269,25 +280,28 @@ def pull(x, ahead, slope, weights, out, parts, pixels, HIGH: tl.constexpr, LONG:
         seen = tl.load(slope + spot, mask=there[:, None] & known[None, :], other=0.0).to(tl.float32)
         weight = tl.load(weights + channel * (KERNEL * KERNEL) + tap, mask=known, other=0.0)
         total += seen * weight[None, :]
-        part = parts + (block * C + channel) * (KERNEL * KERNEL) + tap
+        part = parts + (block * (KERNEL * KERNEL) + tap) * C + channel
         tl.store(part, tl.sum(positive * seen, 0), mask=known)
     tl.store(out + at, tl.where(value > 0, total, 0.0).to(out.dtype.element_ty), mask=here)
 
 
 @triton.jit(do_not_specialize=["splits", "more_splits"])
-def total(parts, splits, numbers, more, more_splits, more_numbers, out, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
-    """Add up parts (splits, numbers), and more of them, one behind the other."""
+def total(parts, splits, numbers, columns, more, more_splits, more_numbers, out, MORE: tl.constexpr,
+          BLOCK: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
+    """Add up parts (splits, rows, columns), which are turned, and behind them more (more_splits, more_numbers)."""
     place = tl.program_id(0)
-    first = (numbers + BLOCK - 1) // BLOCK
-    if place >= first:
-        place -= first
-        parts, splits = more, more_splits
-        out += numbers
-        numbers = more_numbers
+    if MORE:
+        first = (numbers + BLOCK - 1) // BLOCK
+        if place >= first:
+            place -= first
+            parts, splits = more, more_splits
+            out += numbers
+            numbers, columns = more_numbers, more_numbers
     number = place * BLOCK + tl.arange(0, BLOCK)
     found = tl.zeros([CHUNK, BLOCK], tl.float32)
     for begin in range(0, splits, CHUNK):
         split = begin + tl.arange(0, CHUNK)
         mask = (split < splits)[:, None] & (number < numbers)[None, :]
         found += tl.load(parts + split[:, None] * numbers + number[None, :], mask=mask, other=0.0)
-    tl.store(out + number, tl.sum(found, 0), mask=number < numbers)
+    turned = number % columns * (numbers // columns) + number // columns
+    tl.store(out + turned, tl.sum(found, 0), mask=number < numbers)

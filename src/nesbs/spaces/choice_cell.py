@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Cell
-from nesbs.spaces.operations import DepthwiseUnits, Identity, scaled
+from nesbs.spaces.operations import Identity, Units, scaled
 from nesbs.spaces.shared_state import SharedState, along_edge, join_states
 
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
@@ -52,11 +52,11 @@ class ChoiceCell(nn.Module):
             for op, source in node:
                 module = self.edges[f"{target}_{source}"][op]  # type: ignore[index]
                 scale = None if scales is None else next(scales)
-                if isinstance(module, DepthwiseUnits):
-                    out = module(states[source], scale)
-                else:
-                    out = module(states[source])
-                    out = out if scale is None or isinstance(module, Identity) else scaled(out, scale)
+                if isinstance(module, Units):
+                    total = module(states[source], scale, total)
+                    continue
+                out = module(states[source])
+                out = out if scale is None or isinstance(module, Identity) else scaled(out, scale)
                 total = out if total is None else total + out
             states.append(total)
         return states

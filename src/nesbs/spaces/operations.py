@@ -23,7 +23,56 @@ class Identity(nn.Module):
         return x
 
 
-class ReluConvNorm(nn.Sequential):
+class Units(nn.Sequential):
+    """One unit or two in a row: ReLU, a depthwise convolution or none, a convolution, normalisation.
+
+    With `fused` set our kernels run them in training, where `fits` says so.
+    """
+
+    fused = False
+
+    def forward(self, x: Tensor, drop: Tensor | None = None, plus: Tensor | None = None) -> Tensor:
+        """From (batch, channels, height, width); `drop` (batch,) multiplies what each image becomes, `plus` is added."""
+        if self.fused and self.training:
+            return self._by_kernels(x, drop, plus)
+        out: Tensor = super().forward(x)
+        out = out if drop is None else scaled(out, drop)
+        return out if plus is None else plus + out
+
+    def _units(self) -> list[list[nn.Module]]:
+        """The layers behind each ReLU."""
+        units: list[list[nn.Module]] = []
+        for layer in self:
+            if isinstance(layer, nn.ReLU):
+                units.append([])
+            else:
+                units[-1].append(layer)
+        return units
+
+    def fits(self) -> bool:
+        """Whether there are kernels for its size and normalisation: with weights and running averages."""
+        for *_, convolution, norm in self._units():
+            assert isinstance(convolution, nn.Conv2d)
+            if convolution.kernel_size != (1, 1) or convolution.stride != (1, 1) or convolution.out_channels > 256:
+                return False
+            known = isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats and norm.momentum is not None
+            if not (known and norm.affine):
+                return False
+        return True
+
+    def _by_kernels(self, x: Tensor, drop: Tensor | None, plus: Tensor | None) -> Tensor:
+        from nesbs.kernels.depthwise import FusedUnits, Unit  # needs Triton
+
+        units = [Unit(None, *layers) if len(layers) == 2 else Unit(*layers) for layers in self._units()]  # type: ignore[arg-type]
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        parameters = [parameter for unit in units for parameter in unit.parameters]
+        plus = None if plus is None else plus.permute(0, 2, 3, 1)
+        out: Tensor = FusedUnits.apply(x.permute(0, 2, 3, 1), drop, plus, units, *parameters)
+        return out.permute(0, 3, 1, 2)
+
+
+class ReluConvNorm(Units):
     """ReLU, convolution, normalisation."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, norm: Norm) -> None:
@@ -50,13 +99,8 @@ class FactorizedReduce(nn.Module):
         return out
 
 
-class DepthwiseUnits(nn.Sequential):
-    """One unit or two in a row: ReLU, depthwise and 1×1 convolution, normalisation.
-
-    With `fused` set our kernels run them in training, where `fits` says so.
-    """
-
-    fused = False
+class DepthwiseUnits(Units):
+    """One unit or two in a row: ReLU, depthwise and 1×1 convolution, normalisation."""
 
     def __init__(self, channels: int, kernel: int, strides: tuple[int, ...], dilation: int, norm: Norm) -> None:
         padding = dilation * (kernel // 2)
@@ -69,30 +113,6 @@ class DepthwiseUnits(nn.Sequential):
                 norm(channels),
             ]
         super().__init__(*layers)
-
-    def forward(self, x: Tensor, drop: Tensor | None = None) -> Tensor:
-        """Same channels, the same or half the size; `drop` (batch,) multiplies what each image becomes."""
-        if self.fused and self.training:
-            return self._by_kernels(x, drop)
-        out: Tensor = super().forward(x)
-        return out if drop is None else scaled(out, drop)
-
-    def fits(self) -> bool:
-        """Whether there are kernels for its width and normalisation: with weights and running averages."""
-        norms = [layer for layer in self if isinstance(layer, nn.BatchNorm2d)]
-        known = all(norm.affine and norm.track_running_stats and norm.momentum is not None for norm in norms)
-        return known and norms[0].num_features <= 256
-
-    def _by_kernels(self, x: Tensor, drop: Tensor | None) -> Tensor:
-        from nesbs.kernels.depthwise import FusedDepthwise, Unit  # needs Triton
-
-        layers = list(self)
-        units = [Unit(*layers[first + 1 : first + 4]) for first in range(0, len(layers), 4)]  # type: ignore[arg-type]
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        parameters = [parameter for unit in units for parameter in unit.parameters]
-        out: Tensor = FusedDepthwise.apply(x.permute(0, 2, 3, 1), drop, units, *parameters)
-        return out.permute(0, 3, 1, 2)
 
 
 def scaled(x: Tensor, scale: Tensor) -> Tensor:
