@@ -461,11 +461,15 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     record, said = tables.read("cifar10-table", "comparison.json"), words("results")
     for measure in ("error", "nll"):
         assert tables.beyond_chance(record, measure) in said
-    ours, rival = (row["mean"] for row in record["methods"].values())
-    assert f"an error of {100 * ours['member_error']['mean']:.2f} % each in the mean, " in said
-    assert f"those of the second {100 * rival['member_error']['mean']:.2f} %: " in said
-    gains = [100 * (mean["member_error"]["mean"] - mean["error"]["mean"]) for mean in (ours, rival)]
-    assert "gains {:.1f} and {:.1f} points".format(*gains) in said
+    ours, rival, oracle = means = [row["mean"] for row in record["methods"].values()]
+    alone = [100 * mean["member_error"]["mean"] for mean in means]
+    assert (
+        "an error of {:.2f} % each in the mean, those of the second {:.2f} %, of the third {:.2f} %: ".format(*alone)
+        in said
+    )
+    gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, means, strict=True)]
+    assert "gains {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
+    assert f"of all, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
     assert abs(ours["disagreement"]["mean"] - rival["disagreement"]["mean"]) < 0.0005
     whole, warm = (tables.read("benchmarks", f"h200-whole{name}.json")["rows"][0]["seconds"] for name in ("", "-warm"))
     assert f"Alone a search takes {warm:.0f} to {whole:.0f} s" in said

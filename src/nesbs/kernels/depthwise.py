@@ -175,7 +175,7 @@ def _like(numbers: Tensor, weight: Tensor) -> Tensor:
 
 
 def _in_rows(x: Tensor) -> Tensor:
-    """x (batch, height, width, channels), copied unless its pixels are evenly apart, as some of a tensor's channels are."""
+    """x (batch, height, width, channels), copied unless pixels are evenly apart, as of some channels of a tensor."""
     _, height, width, _ = x.shape
     even = x.stride() == (height * width * x.stride(2), width * x.stride(2), x.stride(2), 1)
     return x if even else x.contiguous()

@@ -143,8 +143,8 @@ def _gradient(gradient, row, drop, pixel, pixels, channel, mask, IMAGE: tl.const
 
 
 @triton.jit
-def reduce(gradient, row, drop, raw, norm, sums, splits, pixels, IMAGE: tl.constexpr, C: tl.constexpr, DROP: tl.constexpr,
-           BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+def reduce(gradient, row, drop, raw, norm, sums, splits, pixels, IMAGE: tl.constexpr, C: tl.constexpr,
+           DROP: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     """Sums of the gradient, and of it times the normalised values: (splits, 2, C)."""
     split = tl.program_id(0)
     channel = tl.program_id(1) * WIDE + tl.arange(0, WIDE)

@@ -32,7 +32,7 @@ class Units(nn.Sequential):
     fused = False
 
     def forward(self, x: Tensor, drop: Tensor | None = None, plus: Tensor | None = None) -> Tensor:
-        """From (batch, channels, height, width); `drop` (batch,) multiplies what each image becomes, `plus` is added."""
+        """From (batch, channels, height, width), each image times its `drop` (batch,); `plus` is added."""
         if self.fused and self.training:
             return self._by_kernels(x, drop, plus)
         out: Tensor = super().forward(x)
