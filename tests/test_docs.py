@@ -485,12 +485,18 @@ def test_what_is_said_of_deltas_effect_is_in_the_record():
 
 
 def test_the_demos_seconds_are_those_of_the_record():
-    new, old = tables.read("benchmarks", "cpu-demo.json")["rows"]
-    assert f"{new['seconds']:.0f} s on two cores" in words("README")
+    record = tables.read("benchmarks", "cpu-demo.json")
+    new, old, again = record["rows"]
+    before, old_before = (row["seconds"] for row in record["earlier"]["rows"])
+    range_of = f"{again['seconds']:.0f} to {before:.0f} s on two cores"
+    assert range_of in words("README")
+    assert range_of in resources.files("nesbs").joinpath("recipes", "demo.yaml").read_text()
     said = words("speed")
     assert f"(`results/benchmarks/cpu-demo.json`): {new['seconds']:.0f} s." in said
     assert f"took {old['seconds']:.0f} s right after it" in said
     assert f"an error of {100 * old['error']:.2f} % instead of {100 * new['error']:.2f}" in said
+    assert f"and this one then {again['seconds']:.0f} s" in said
+    assert f"the two took {before:.0f} s, with 200 steps of the posterior, and {old_before:.0f}." in said
 
 
 def test_what_the_page_on_choosing_says_is_in_the_records():

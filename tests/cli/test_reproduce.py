@@ -119,10 +119,10 @@ def test_the_cost_is_a_count_times_a_measured_speed():
         return experiment_cost(experiment(name), "paper", StepTimes.recorded(), gpus or (1,))
 
     found = {stage.name: stage for stage in cost("table6").stages}
-    # Ten networks, 100 epochs of ⌊50,000 / 96⌋ steps of 29.14 ms, and compiling; no posterior is needed.
+    # Ten networks, 100 epochs of ⌊50,000 / 96⌋ steps of 22.96 ms, and compiling; no posterior is needed.
     assert list(found) == ["CIFAR-10: supernet", "CIFAR-10: networks"]
     networks = found["CIFAR-10: networks"]
-    assert (networks.count, networks.seconds) == (10, pytest.approx(100 * 520 * 29.138e-3 + 114.154, rel=1e-4))
+    assert (networks.count, networks.seconds) == (10, pytest.approx(100 * 520 * 22.9629e-3 + 57.925, rel=1e-4))
     two = cost("table2", 1, 1000)
     # What was found is only trained on CIFAR-100. Every row of a single network and of DARTS- (avg), MC DropPath's one,
     # three of each of the five ensembles.

@@ -122,14 +122,14 @@ def test_a_run_is_counts_times_steps(times):
     costs = RecipeCosts(load_recipe("cifar10-darts-paper"), times)
     # 600 epochs of ⌊50,000 / 96⌋ steps, and compiling once.
     members = costs.members("members", 3, 600)
-    assert members.seconds == pytest.approx(600 * 520 * 29.138e-3 + 114.154, rel=1e-4)
+    assert members.seconds == pytest.approx(600 * 520 * 22.9629e-3 + 57.925, rel=1e-4)
     assert (members.count, members.side_by_side, members.measured) == (3, True, True)
     # 50 epochs of ⌊35,000 / 128⌋ steps of 8.97 ms; 20 epochs of the held-out images; 5 rounds of 13 δ of 3 networks.
     assert costs.supernet().seconds == pytest.approx(50 * 273 * 8.9712e-3 + 37.324, rel=1e-4)
     assert costs.posterior().seconds == pytest.approx(2340 * 67.948 / 117)
     assert costs.selection().seconds == pytest.approx(5 * 13 * 3 * 1.5 * 0.121858, rel=1e-4)
     short = costs.members("pool", 1, 2, searching=True)  # too short to compile for, without the held-out images
-    assert short.seconds == pytest.approx(2 * 364 * 29.138e-3, rel=1e-4)
+    assert short.seconds == pytest.approx(2 * 364 * 22.9629e-3, rel=1e-4)
     assert members.data_bytes == 50_000 * (3 * 32 * 32 + 8)
 
 
@@ -146,7 +146,7 @@ def test_one_gpu_takes_the_sum_and_many_the_longest_chain(times):
     assert many.busy == pytest.approx(one.seconds / (100 * many.seconds))
     # A training moves between GPUs every five minutes: three are busy to the end, but for one task a stage.
     ideal = searching + 2 * 7 / 3 * alone["members"]
-    assert ideal <= three.seconds <= ideal + 2 * 330
+    assert ideal * (1 - 1e-9) <= three.seconds <= ideal + 2 * 330
     starts = {stage.name: stage.start for stage in three.stages}
     assert starts["posterior"] == pytest.approx(alone["supernet"])
     assert starts["members"] == pytest.approx(searching)

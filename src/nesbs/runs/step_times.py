@@ -43,7 +43,7 @@ class StepTimes:
     >>> wanted = times.steps("member")[0].step
     >>> time = times.of(wanted)
     >>> time.source, time.factor, round(1000 * time.seconds, 2)
-    ('member, NAS-Bench-201, batch 256', 1.0, 5.18)
+    ('member, NAS-Bench-201, batch 256', 1.0, 4.85)
     >>> round(times.of(wanted.replace(channels=32)).factor, 1)  # four times the multiply-adds
     4.0
     """
