@@ -206,6 +206,7 @@ CHECKS = {
     ("page", "name", "made"),
     [
         ("results", "cifar10", lambda: tables.compared(tables.read("cifar10-table", "comparison.json"))),
+        ("results", "left out", tables.left_out),
         ("results", "demo", tables.demo),
         ("results", "benchmark", tables.benchmark),
         ("results", "demo-darts", lambda: tables.one_run("demo-darts")),
