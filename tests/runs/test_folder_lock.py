@@ -149,7 +149,7 @@ def test_of_two_that_start_at_once_one_wins(two, tmp_path, stale):
     for number in range(40):
         folder = tmp_path / str(number)
         if stale:
-            lock_of(ended() if number == 0 else 1, start="0").write(folder / ".lock.json")
+            lock_of(ended() if number == 0 else 1, start="another").write(folder / ".lock.json")
         for other in two:
             other.begin(f"take({str(folder)!r})")
         answers = [other.answer() for other in two]
