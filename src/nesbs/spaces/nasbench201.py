@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text, live
 from nesbs.spaces.choice_cell import ChoiceCell, Edges
+from nesbs.spaces.convolution import Convolution
 from nesbs.spaces.operations import (
     Norm,
     Normalise,
@@ -137,7 +138,7 @@ class EdgeNetwork(PathNetwork):
         self.channels = channels
         self.drop_paths = (3 * cells, len(space.edges))
         self.normalise = Normalise(in_channels)
-        self.stem = nn.Sequential(nn.Conv2d(in_channels, channels, 3, padding=1, bias=False), norm(channels))
+        self.stem = nn.Sequential(Convolution(in_channels, channels, 3, padding=1, bias=False), norm(channels))
         widths = [channels, 2 * channels, 4 * channels]
         self.stages = nn.ModuleList(
             nn.ModuleList(ChoiceCell(edges, _build(width, norm, partial)) for _ in range(cells)) for width in widths
@@ -210,7 +211,7 @@ class Reduction(nn.Module):
         self.convs = nn.Sequential(
             ReluConvNorm(inputs, outputs, 3, 2, norm), ReluConvNorm(outputs, outputs, 3, 1, norm)
         )
-        self.shortcut = nn.Sequential(nn.AvgPool2d(2), nn.Conv2d(inputs, outputs, 1, bias=False))
+        self.shortcut = nn.Sequential(nn.AvgPool2d(2), Convolution(inputs, outputs, 1, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
         """Halve height and width, double the channels."""

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
+from nesbs.spaces.convolution import Convolution
 
 Norm = Callable[[int], nn.Module]
 
@@ -78,7 +79,7 @@ class ReluConvNorm(Units):
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, norm: Norm) -> None:
         super().__init__(
             nn.ReLU(),
-            nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+            Convolution(inputs, outputs, kernel, stride, kernel // 2, bias=False),
             norm(outputs),
         )
 
@@ -88,8 +89,8 @@ class FactorizedReduce(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, norm: Norm) -> None:
         super().__init__()
-        self.even = nn.Conv2d(inputs, outputs // 2, 1, 2, bias=False)
-        self.odd = nn.Conv2d(inputs, outputs - outputs // 2, 1, 2, bias=False)
+        self.even = Convolution(inputs, outputs // 2, 1, 2, bias=False)
+        self.odd = Convolution(inputs, outputs - outputs // 2, 1, 2, bias=False)
         self.norm = norm(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -108,8 +109,8 @@ class DepthwiseUnits(Units):
         for stride in strides:
             layers += [
                 nn.ReLU(),
-                nn.Conv2d(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
-                nn.Conv2d(channels, channels, 1, bias=False),
+                Convolution(channels, channels, kernel, stride, padding, dilation, groups=channels, bias=False),
+                Convolution(channels, channels, 1, bias=False),
                 norm(channels),
             ]
         super().__init__(*layers)
@@ -133,8 +134,8 @@ def _crossed(kernel: int) -> Callable[[int, int, Norm], nn.Module]:
     along = kernel // 2
     return lambda channels, stride, norm: nn.Sequential(
         nn.ReLU(),
-        nn.Conv2d(channels, channels, (1, kernel), (1, stride), (0, along), bias=False),
-        nn.Conv2d(channels, channels, (kernel, 1), (stride, 1), (along, 0), bias=False),
+        Convolution(channels, channels, (1, kernel), (1, stride), (0, along), bias=False),
+        Convolution(channels, channels, (kernel, 1), (stride, 1), (along, 0), bias=False),
         norm(channels),
     )
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Cell
 from nesbs.spaces.choice_cell import ChoiceCell, Edges, compiled
+from nesbs.spaces.convolution import Convolution
 from nesbs.spaces.operations import FactorizedReduce, Norm, ReluConvNorm
 from nesbs.spaces.space import Stem
 
@@ -83,7 +84,7 @@ class ImageNetStem(nn.Module):
         half = channels // 2
 
         def halve(inputs: int, outputs: int) -> nn.Module:
-            return nn.Conv2d(inputs, outputs, 3, 2, 1, bias=False)
+            return Convolution(inputs, outputs, 3, 2, 1, bias=False)
 
         self.quarter = nn.Sequential(
             halve(in_channels, half), norm(half), nn.ReLU(), halve(half, channels), norm(channels)
@@ -105,10 +106,10 @@ class AuxiliaryTower(nn.Module):
     def __init__(self, inputs: int, classes: int, norm: Norm, *, last_norm: bool) -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
-            nn.Conv2d(inputs, 128, 1, bias=False),
+            Convolution(inputs, 128, 1, bias=False),
             norm(128),
             nn.ReLU(),
-            nn.Conv2d(128, 768, 2, bias=False),
+            Convolution(128, 768, 2, bias=False),
             norm(768) if last_norm else nn.Identity(),
             nn.ReLU(),
         )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text, live
+from nesbs.spaces.convolution import Convolution
 from nesbs.spaces.operations import Norm, Normalise, Partial, check_parts, member_norm, operation, supernet_norm
 from nesbs.spaces.outside_cells import AGAIN, KINDS, OutsideArchitecture, read_edges
 from nesbs.spaces.pair_blocks import AuxiliaryTower, CellPlan, Design, ImageNetStem, PairCell
@@ -248,7 +249,7 @@ class PairNetwork(PathNetwork):
             self.stem: nn.Module = ImageNetStem(design.in_channels, channels, norm)
         else:
             before_last = last = 3 * channels  # DARTS's stem multiplier
-            self.stem = nn.Sequential(nn.Conv2d(design.in_channels, last, 3, padding=1, bias=False), norm(last))
+            self.stem = nn.Sequential(Convolution(design.in_channels, last, 3, padding=1, bias=False), norm(last))
         width, after_reduction = channels, design.stem == "imagenet"
         self.cells = nn.ModuleList()
         self.tower_after = 2 * cells // 3
