@@ -13,6 +13,7 @@ from benchmarks import estimation, scoring, steps, svgd
 from benchmarks.timing import machine
 from nesbs import files
 from nesbs.spaces import darts, nasbench201
+from nesbs.training.threads import use_threads
 
 PARTS = ["members", "supernets", "estimation", "svgd", "scoring"]
 
@@ -21,8 +22,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--toy", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument("--only", nargs="*", choices=PARTS, help="these alone")
+    parser.add_argument("--threads", type=int, help="on a CPU so many; as torch sees fit by default")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     chosen = parser.parse_args(arguments)
+    if chosen.threads:
+        use_threads(chosen.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     small = {"rounds": 2, "deltas": 2, "size": 3, "steps": 10, "repeats": 1} if chosen.toy else {}
     few = {"ensembles": 50, "candidates": 5, "images": 100, "repeats": 1} if chosen.toy else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from nesbs.data.split import make_split
 from nesbs.ensemble import MemberSettings, build_member, joint_step, member_training
 from nesbs.records.step_times import StepRecord
 from nesbs.runs.step_times import STANDS_IN
-from nesbs.spaces import Architecture, Space, darts, nasbench201, zoo
+from nesbs.spaces import Architecture, Space, convolution, darts, nasbench201, zoo
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups
 from nesbs.supernet.fused_network import EDGE_CODES, choices
 from nesbs.supernet.train import supernet_training
@@ -69,6 +70,16 @@ def member_steps(space: Space, architectures: Sequence[Architecture], split: Spl
         yield
 
 
+@contextlib.contextmanager
+def torchs_gradients() -> Iterator[None]:
+    """Convolutions have torch's own gradients on a CPU too."""
+    ours, convolution.SLOW_GRADIENTS = convolution.SLOW_GRADIENTS, False
+    try:
+        yield
+    finally:
+        convolution.SLOW_GRADIENTS = ours
+
+
 def by_bytes(space: Space, architectures: Sequence[Architecture], batch_size: int) -> float:
     """Seconds that our kernels would take for cells of members if each state were read and written once a kernel.
 
@@ -100,7 +111,9 @@ def member(
     prepared = time.perf_counter() - started
     ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
     eager = {"capture": False, "compile": False, "precision": "float32"}
-    plain = step_seconds(member_steps(space, architectures, split, **settings, **eager), block=block, repeats=repeats)
+    with torchs_gradients():
+        slow = member_steps(space, architectures, split, **settings, **eager)
+        plain = step_seconds(slow, block=block, repeats=repeats)
     chosen = MemberSettings.of(settings)
     one = len(architectures) == 1 and chosen.kernels == "auto"  # as members are trained by default
     timed = step_of("member", space, split, chosen, chosen.batch_size) if one else {}
@@ -124,7 +137,8 @@ def supernet(name: str, space: Space, split: Split, *, block: int, repeats: int,
     next(mine)
     prepared = time.perf_counter() - started
     ours, busy = step_seconds(mine, block=block, repeats=repeats), kernels(mine)
-    plain = step_seconds(steps(record=False, precision="float32"), block=block, repeats=repeats)
+    with torchs_gradients():
+        plain = step_seconds(steps(record=False, precision="float32"), block=block, repeats=repeats)
     chosen = chosen_settings()
     timed = step_of("supernet", space, split, chosen, chosen.batch_size)
     return {**compared(f"supernet, {name}", ours, plain), "prepare_seconds": prepared, **busy, **timed}
@@ -160,6 +174,11 @@ def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
         yield member(
             f"member, NAS-Bench-201, {'small' if toy else SIZE}", space, [deep], few, **(SMALL if toy else DEMO)
         )
+        if not toy:
+            small: dict[str, Any] = {**DEMO, "cells": 3}
+            yield member(
+                "member, DARTS, 3 cells, 8 channels, batch 64", darts(), [zoo[STANDS_IN["darts"]]], few, **small
+            )
         return
     split = random_images(25_600, device)
     six = "+".join("|" + "".join(f"nor_conv_3x3~{source}|" for source in range(node)) for node in (1, 2, 3))

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 
 from nesbs.errors import NesbsError
+from nesbs.training.threads import use_threads
 
 Shared = TypeVar("Shared", contravariant=True)
 Answer = TypeVar("Answer", covariant=True)
@@ -59,7 +60,7 @@ class Setting:
 
     def apply(self) -> None:
         """Compute as the process that sent it."""
-        torch.set_num_threads(self.threads)
+        use_threads(self.threads)
         torch.backends.cudnn.deterministic = self.deterministic
 
 

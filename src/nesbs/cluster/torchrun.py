@@ -19,6 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.training.ranks import all_ranks, from_first
+from nesbs.training.threads import use_threads
 
 Result = TypeVar("Result")
 WAITS = timedelta(days=30)  # the others wait while the first one searches, measures and writes
@@ -45,7 +46,7 @@ class Group:
         while (message := from_first(None)) is not None:
             self.listening = False
             threads, torch.backends.cudnn.deterministic, work = message
-            torch.set_num_threads(threads)
+            use_threads(threads)
             try:
                 with all_ranks():
                     self._unpacked(work)()

@@ -25,6 +25,7 @@ from nesbs.runs.folder import check_run
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.resumable_run import MEMBERS
 from nesbs.spaces import Member, Space, get_space
+from nesbs.training.threads import use_threads
 
 TOWER = "network.auxiliary."  # begins the names of weights that only training needs
 
@@ -78,7 +79,7 @@ def _from_data(folder: Path) -> ClassifierRecord:
             f"cannot be opened to make one: {error}"
         ) from None
     finally:
-        torch.set_num_threads(threads)
+        use_threads(threads)
     run.require_members()
     record = run.classifier(run.ensemble())
     with contextlib.suppress(NesbsError), locked(folder):  # a folder that cannot be written to is as good

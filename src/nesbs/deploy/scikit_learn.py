@@ -23,6 +23,7 @@ from nesbs.errors import NesbsError, expect, shown
 from nesbs.records import ClassifierRecord, Recipe, SklearnRecord
 from nesbs.runs import Run, load_recipe
 from nesbs.runs.resumable_run import MEMBERS
+from nesbs.training.threads import use_threads
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -109,7 +110,7 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if self.folder is not None:
                     self._record().write(folder / SklearnRecord.FILE)
         finally:
-            torch.set_num_threads(threads)
+            use_threads(threads)
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:

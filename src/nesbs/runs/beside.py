@@ -16,6 +16,7 @@ from nesbs.cluster import Workers
 from nesbs.runs.by_workers import AnyTraining, Network, epochs_left, train_by_workers
 from nesbs.runs.stage_progress import add_seconds
 from nesbs.training import Epoch
+from nesbs.training.threads import use_threads
 
 
 def idle_workers(workers: Workers) -> Workers | None:
@@ -55,7 +56,7 @@ class Beside:
         self._thread.join()
 
     def _train(self) -> None:
-        torch.set_num_threads(self._threads)
+        use_threads(self._threads)
         try:
             train_by_workers(self._networks, self._workers, self._on_epoch, enough=lambda: self._enough)
         except Exception:  # the stage itself, which goes on from the checkpoints, meets it again and tells the user

@@ -57,6 +57,7 @@ from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
+from nesbs.training.threads import use_threads
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
 UNIFORM = "uniform"  # that of the uniform-random ensemble's
@@ -153,7 +154,7 @@ class Run:
     def _ready(self) -> Self:
         """Restore the threads the run began with and check its data; under its lock also record what it runs on."""
         if self.recipe.threads is not None:
-            torch.set_num_threads(self.recipe.threads)
+            use_threads(self.recipe.threads)
         torch.backends.cudnn.deterministic = True
         check_batches(self.recipe, self.data, self.space)
         folders.about_data(self.data, self.record.data, self.folder)
