@@ -247,15 +247,23 @@ def benchmark():
     return "\n".join(lines)
 
 
-def speed():
+def _beside_plain(rows, digits):
     lines = ["| | ours, ms | plain, ms | ratio |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        ours, plain = (f"{1e3 * row[each]:.{digits}f}" for each in ("seconds", "reference_seconds"))
+        lines.append(f"| {row['name']} | {ours} | {plain} | {row['ratio']:.1f} |")
+    return "\n".join(lines)
+
+
+def arm():
+    return _beside_plain(read("benchmarks", "cpu-arm-steps.json")["results"], 0)
+
+
+def speed():
     runs = [read("benchmarks", f"h200{part}.json")["results"] for part in ("", "-estimation", "-members")]
     rows = {row["name"]: row for rows in runs for row in rows}  # the later run's where both have it
     del rows["3 members, NAS-Bench-201, batch 256"]  # an epoch of three side by side, before they had one step
-    for row in rows.values():
-        ours, plain = 1e3 * row["seconds"], 1e3 * row["reference_seconds"]
-        lines.append(f"| {row['name']} | {ours:.2f} | {plain:.2f} | {row['ratio']:.1f} |")
-    return "\n".join(lines)
+    return _beside_plain(rows.values(), 2)
 
 
 def reckoned():
