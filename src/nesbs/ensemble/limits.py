@@ -6,7 +6,6 @@ again (`samplers/proposals.py`). Ours, not the paper's.
 
 from __future__ import annotations
 
-import copy
 import heapq
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -57,12 +56,6 @@ class Limits:
         self._bounds = settings.bounds
         self._known: dict[Architecture, Values] = {}
         self._smallest: Values | None = None
-
-    def of_size(self, size: int) -> Limits:
-        """Return the same limits for ensembles of another size."""
-        other = copy.copy(self)
-        other.size = size
-        return other
 
     def __call__(self, ensemble: Sequence[Architecture]) -> bool:
         """Whether an ensemble, or a part of one, is within the limits."""
