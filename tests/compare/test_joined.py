@@ -93,3 +93,19 @@ def test_the_page_says_what_is_beyond_chance_and_what_is_not(record):
     assert said.startswith("By error, beside `nesbs`: `urs` (worse beyond chance, over seeds and over images); ")
     assert "`nes-rs` with 50 candidates (better over images, too few seeds)" in said
     assert "the paper's method to the letter (better over images, not over seeds)" in said  # under three seeds of five
+
+
+def test_a_row_of_an_earlier_record_is_paired_over_seeds_alone(tmp_path):
+    for seed, error in ERRORS.items():
+        put(tmp_path / f"old-{seed}", "deep", seed, error + 0.1)
+        put(tmp_path / f"new-{seed}", "nesbs", seed, error)
+    main([f"deep={tmp_path}/old-*/seed-*:deep", "--json", str(tmp_path / "old.json")])
+    texts = [f"nesbs={tmp_path}/new-*/seed-*:nesbs", f"deep={tmp_path}/old-*/seed-*:deep"]
+    from_folders = joined(texts).methods["deep"]
+    from_record = joined([texts[0], f"deep={tmp_path}/old.json:deep"]).methods["deep"]
+    assert from_folders.images is not None
+    assert from_record == from_folders.replace(images=None)
+    with pytest.raises(NesbsError, match="has no row dep: did you mean deep"):
+        joined([texts[0], f"deep={tmp_path}/old.json:dep"])
+    with pytest.raises(NesbsError, match="image by image: name its folders"):
+        joined([f"deep={tmp_path}/old.json:deep"])

@@ -30,6 +30,7 @@ from nesbs.records.recipe import Recipe
 
 MEASURES = ("error", "nll", "brier", "ece", "member_error", "disagreement", "scaled_nll", "scaled_ece")
 PER_IMAGE = ("error", "nll")
+Table = np.ndarray[Any, np.dtype[np.float64]]
 COSTS = ("search_seconds", "training_seconds", "evaluations", "parameters", "multiply_adds", "peak_memory")
 
 
@@ -48,14 +49,47 @@ class Row:
             raise NesbsError(f"every run of {self.method} needs a seed of its own, found {seeds} in {places}")
         return {int(seed or 0): run for seed, run in zip(seeds, self.runs, strict=True)}
 
+    def outcomes(self) -> dict[int, OutcomeRecord]:
+        """What the method found, by seed."""
+        paths = {seed: rival_file(run, self.method, "json") for seed, run in self.by_seed().items()}
+        return {seed: OutcomeRecord.read(path).replace(seed=seed) for seed, path in paths.items()}
 
-def comparison_of(rows: Mapping[str, Row], reference: str, recipe: Recipe, device: str) -> ComparisonRecord:
+    def per_image(self, seeds: Sequence[int]) -> Table | None:
+        """Mean error and NLL over the seeds, (images, 2); None where a seed's are missing or not numbers."""
+        runs = [self.by_seed()[seed] for seed in seeds]
+        paths = {run: rival_file(run, self.method, "images.safetensors") for run in runs}
+        if not all(path.is_file() for path in paths.values()):
+            return None
+        of = f"the test images of {self.method} in "
+        found = [files.read_tensors(path, of=of + run.name)[0] for run, path in paths.items()]
+        table = np.stack([np.mean([seed[measure].double().numpy() for seed in found], 0) for measure in PER_IMAGE], 1)
+        return table if np.isfinite(table).all() else None
+
+
+@dataclass(frozen=True)
+class EarlierRow:
+    """A method in an earlier comparison's record, which no longer holds what each image got."""
+
+    record: MethodRecord
+
+    def outcomes(self) -> dict[int, OutcomeRecord]:
+        """What the method found, by seed."""
+        return {outcome.seed or 0: outcome for outcome in self.record.seeds or ()}
+
+    def per_image(self, seeds: Sequence[int]) -> None:
+        """Nothing is known of single images."""
+
+
+AnyRow = Row | EarlierRow
+
+
+def comparison_of(rows: Mapping[str, AnyRow], reference: str, recipe: Recipe, device: str) -> ComparisonRecord:
     """The rows as a comparison's record; the recipe is the reference's, the device in words."""
     return ComparisonRecord(
         data=recipe.data.name,
         space=recipe.space.name,
         size=recipe.ensemble.size,
-        seeds=tuple(sorted({seed for row in rows.values() for seed in row.by_seed()})),
+        seeds=tuple(sorted({seed for row in rows.values() for seed in row.outcomes()})),
         device=device,
         reference=reference,
         sampler=recipe.sampler.name,
@@ -65,27 +99,21 @@ def comparison_of(rows: Mapping[str, Row], reference: str, recipe: Recipe, devic
     )
 
 
-def over_seeds(rows: Mapping[str, Row], reference: str) -> dict[str, MethodRecord]:
+def over_seeds(rows: Mapping[str, AnyRow], reference: str) -> dict[str, MethodRecord]:
     """Every row over its seeds: outcomes, means, costs, and differences to the reference under the same seeds."""
-    runs = {name: row.by_seed() for name, row in rows.items()}
-    outcomes = {name: _outcomes(rows[name].method, runs[name]) for name in rows}
+    outcomes = {name: row.outcomes() for name, row in rows.items()}
     found = {}
     for name, own in outcomes.items():
         common = [seed for seed in own if seed in outcomes[reference]]
         compared = {} if name == reference else _differences([(own[s], outcomes[reference][s]) for s in common])
-        of_reference = None if name == reference else {seed: runs[reference][seed] for seed in common}
         found[name] = MethodRecord(
             seeds=tuple(own.values()),
             mean={each: _mean(values) for each in MEASURES if (values := _scores(own.values(), each))},
             cost={each: _mean(values) for each in COSTS if (values := _values(own.values(), each))},
             difference=None if name == reference else compared,
-            images=_over_images(rows[name].method, runs[name], rows[reference].method, of_reference),
+            images=_over_images(rows[name], list(own), None if name == reference else rows[reference], common),
         )
     return found
-
-
-def _outcomes(method: str, runs: Mapping[int, Path]) -> dict[int, OutcomeRecord]:
-    return {seed: OutcomeRecord.read(rival_file(run, method, "json")).replace(seed=seed) for seed, run in runs.items()}
 
 
 def _values(records: Any, name: str) -> list[float]:
@@ -113,32 +141,20 @@ def _mean(values: Sequence[float]) -> SummaryRecord:
 
 
 def _over_images(
-    method: str, runs: Mapping[int, Path], reference: str, others: Mapping[int, Path] | None
+    row: AnyRow, seeds: Sequence[int], reference: AnyRow | None, common: Sequence[int]
 ) -> ImagesRecord | None:
     """Bootstrap intervals over the test images, of means over the seeds; None where images were not kept.
 
-    Differences are those to the reference's runs of the same seeds, where there are any.
+    Differences are those to the reference under the seeds that both have, where there are any.
     """
-    own = _per_image(method, runs)
+    own = row.per_image(seeds)
     if own is None:
         return None
     tables = [own]
-    if others:
-        shared = _per_image(method, {seed: runs[seed] for seed in others})
-        theirs = _per_image(reference, others)
+    if reference is not None and common:
+        shared, theirs = row.per_image(common), reference.per_image(common)
         if shared is not None and theirs is not None and shared.shape == theirs.shape:
             tables.append(shared - theirs)
     intervals = [DifferenceRecord(**asdict(interval)) for interval in over_images(np.concatenate(tables, 1))]
     differences = dict(zip(PER_IMAGE, intervals[len(PER_IMAGE) :], strict=False))
     return ImagesRecord(**dict(zip(PER_IMAGE, intervals, strict=False)), difference=differences or None)
-
-
-def _per_image(method: str, runs: Mapping[int, Path]) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """Mean error and NLL over the seeds, (images, 2); None where a seed's are missing or not numbers."""
-    paths = {run: rival_file(run, method, "images.safetensors") for run in runs.values()}
-    if not all(path.is_file() for path in paths.values()):
-        return None
-    of = f"the test images of {method} in "
-    seeds = [files.read_tensors(path, of=of + run.name)[0] for run, path in paths.items()]
-    table = np.stack([np.mean([seed[measure].double().numpy() for seed in seeds], 0) for measure in PER_IMAGE], 1)
-    return table if np.isfinite(table).all() else None
