@@ -219,7 +219,7 @@ def test_nan_in_training_ends_with_code_2_and_keeps_what_was_done(tmp_path, caps
     changes = ["--set", "members.learning_rate=1e6", "--set", "members.weight_decay=1e6"]
     more = ["--set", "data.train_limit=120"]  # steps enough to get there
     assert call("run", "toy", "--out", tmp_path / "run", *SET, *changes, *more) == 2
-    assert "training member 0: the loss is not a number at epoch" in capsys.readouterr().err
+    assert "training member 1: the loss is not a number at epoch" in capsys.readouterr().err
     assert (tmp_path / "run" / "selection.json").is_file()
 
 

@@ -118,7 +118,7 @@ def test_wrong_input_is_refused(noise):
         Ensemble([])
     with pytest.raises(NesbsError, match="unknown setting lerning_rate: did you mean learning_rate"):
         train_ensemble(toy_edges(), PAIR, noise.train, lerning_rate=1)
-    with pytest.raises(NesbsError, match=r"training member 0: the loss is not a number at epoch \d, step \d"):
+    with pytest.raises(NesbsError, match=r"training member 1: the loss is not a number at epoch \d, step \d"):
         train_ensemble(toy_edges(), PAIR, noise.train, epochs=4, learning_rate=1e6, weight_decay=1e6, **SMALL)
 
 

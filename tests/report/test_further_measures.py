@@ -283,7 +283,7 @@ def test_of_five_classes_or_fewer_there_is_no_top_5_error(metrics: dict[str, Any
 
 
 def test_a_temperature_that_is_not_used_is_said_to_be_so(metrics: dict[str, Any]) -> None:
-    said = "too few errors to fit"
+    said = "no T fits (too few errors, or answers no better than guesses)"
     assert said not in scores_as_text(metrics)
     assert said not in page_of(metrics)
     metrics["ensemble"]["temperature"]["ensemble"]["temperatures"] = [0.01, 0.9]

@@ -124,7 +124,7 @@ def test_a_diverging_member_is_named(tmp_path):
         ],
     )
     networks, _ = prepared(run)
-    with pytest.raises(DivergedError, match="training member 0: the loss is not a number at epoch "):
+    with pytest.raises(DivergedError, match="training member 1: the loss is not a number at epoch "):
         train_by_workers(networks, Workers(), lambda *_: None)
 
 

@@ -51,6 +51,7 @@ def ours(monkeypatch):
     computed = []
     by_weight = convolution._by_weight
     monkeypatch.setattr(convolution, "SLOW_GRADIENTS", True)
+    monkeypatch.setattr(convolution, "SMALL", 0)
     monkeypatch.setattr(convolution, "_by_weight", lambda *args: (computed.append(args), by_weight(*args))[1])
     return computed
 
@@ -96,6 +97,19 @@ def test_without_gradients_in_low_precision_or_with_a_bias_it_is_torchs(ours, ra
         module(x).sum().backward()
     layer("3x3", bias=True)(x.double()).sum().backward()
     assert not ours
+
+
+def test_small_inputs_single_images_and_transformed_functions_have_torchs(ours, monkeypatch, random):
+    module, x = layer("3x3"), torch.randn(4, 6, 5, 5, generator=random, dtype=torch.float64)
+    module(x[0]).sum().backward()
+    each = torch.func.vmap(torch.func.grad(lambda image: module(image[None]).sum()))(x)
+    assert each.shape == x.shape
+    monkeypatch.setattr(convolution, "SMALL", x.numel() + 1)
+    module(x).sum().backward()
+    assert not ours
+    monkeypatch.setattr(convolution, "SMALL", x.numel())
+    module(x).sum().backward()
+    assert len(ours) == 1
 
 
 def test_an_exported_network_holds_plain_convolutions(ours, random):

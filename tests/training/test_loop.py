@@ -235,7 +235,7 @@ def test_a_loss_that_is_not_a_number_names_its_place_and_keeps_the_last_good_sta
 
     settings = TrainingSettings(epochs=4, batch_size=16)
     with pytest.raises(
-        NesbsError, match=r"training member 2: the loss is not a number at epoch 3, step 2 .the last good"
+        NesbsError, match=r"training member 3: the loss is not a number at epoch 3, step 2 .the last good"
     ):
         train(line, noise.train, loss, settings, seed=0, purpose=("member", 2), checkpoint=path)
     tensors, about = files.read_tensors(path)

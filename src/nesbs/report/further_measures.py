@@ -17,6 +17,8 @@ SCORES = {
     "mutual_information": "mutual information",
 }
 
+NONE_FITS = "no T fits (too few errors, or answers no better than guesses)"
+
 
 def networks(metrics: MetricsRecord, measure: str) -> list[tuple[str, bool, Any]]:
     """The networks of which a measure was taken: (name, whether it is an ensemble, its record)."""

@@ -4,7 +4,7 @@ from nesbs.records import MetricsRecord
 from nesbs.records.metrics import Calibrated, EnsembleMetrics, NetworkMetrics, PerClass
 from nesbs.report import formats
 from nesbs.report.classes import class_warnings
-from nesbs.report.further_measures import corruptions, unseen_scores
+from nesbs.report.further_measures import NONE_FITS, corruptions, unseen_scores
 from nesbs.report.scores import HELD_OUT, gain_interval, gains, has_top5, measured_images
 from nesbs.report.table import Table
 
@@ -82,7 +82,7 @@ def _further(metrics: MetricsRecord) -> list[str]:
             for key, name in (("nll", "NLL"), ("brier", "Brier"), ("ece", "ECE"))
         )
         fitted = HELD_OUT if scaling.fitted_on in ("calibration", "search_valid") else halves
-        unused = "" if own.usable else "; too few errors to fit one to, so predictions are not scaled"
+        unused = "" if own.usable else f"; {NONE_FITS}, so predictions are not scaled"
         lines.append(f"temperature {temperatures}, fitted on {fitted}: {changes}{unused}")
     if human := ensemble.human:
         distances = human.ensemble or {}

@@ -152,7 +152,7 @@ def training(
                 yield
                 losses[batch.step] = loss  # by now a step that trains several networks at once has been made
             ranks.average(losses)
-            _check_finite(losses, module, purpose, epoch, checkpoint)
+            _check_finite(losses, module, settings, purpose, epoch, checkpoint)
             history.append(losses.mean().item())
             if checkpoint is not None:
                 checkpoints.save(module, optimiser, history, checkpoint, of=of)
@@ -280,7 +280,14 @@ def place(module: nn.Module, split: Split, *, channels_last: bool | None = None)
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def _check_finite(losses: Tensor, module: nn.Module, purpose: Purpose, epoch: int, checkpoint: Path | None) -> None:
+def _check_finite(
+    losses: Tensor,
+    module: nn.Module,
+    settings: TrainingSettings,
+    purpose: Purpose,
+    epoch: int,
+    checkpoint: Path | None,
+) -> None:
     bad = (~losses.isfinite()).nonzero()
     # The last step's update is not seen by any loss of this epoch: look at the weights too.
     weights = torch.stack([parameter.detach().sum() for parameter in module.parameters()])
@@ -288,7 +295,8 @@ def _check_finite(losses: Tensor, module: nn.Module, purpose: Purpose, epoch: in
         return
     step = int(bad[0]) if len(bad) else len(losses) - 1
     saved = " (the last good state is kept)" if checkpoint is not None and checkpoint.exists() else ""
+    called = " ".join(str(part + 1 if isinstance(part, int) else part) for part in purpose)  # people count from 1
+    advice = "lower the learning rate" + (" or set clip" if settings.clip is None else "")
     raise DivergedError(
-        f"training {' '.join(str(part) for part in purpose)}: the loss is not a number at epoch {epoch + 1}, "
-        f"step {step + 1}{saved}: lower the learning rate or set clip"
+        f"training {called}: the loss is not a number at epoch {epoch + 1}, step {step + 1}{saved}: {advice}"
     )
