@@ -17,6 +17,7 @@ from nesbs.ensemble import MemberSettings, build_member
 from nesbs.errors import NesbsError
 from nesbs.records.step_times import StepRecord, StepTimesRecord
 from nesbs.report.cost import cost_as_text
+from nesbs.report.formats import duration
 from nesbs.runs.cost import ImageCounts, RecipeCosts, recipe_cost
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.step_times import STANDS_IN, StepTimes, network_bytes, products
@@ -164,6 +165,9 @@ def test_what_is_not_measured_is_said(times):
     text = cost_as_text(cost)
     assert "side by side: candidates (5), members (3)" in text
     assert "one after another: supernet, posterior, selection" in text
+    compiled = {stage.name: stage.compiling for stage in cost.stages if stage.compiling}
+    assert list(compiled) == ["supernet", "members"]  # the training of a candidate is too short to be worth it
+    assert f"of it compiling, before the first step of each: supernet {duration(compiled['supernet'])}, " in text
     assert "not counted, since never measured: untrained networks, drawing ensembles, evaluation" in text
     slow = StepTimes(StepTimesRecord.from_json({"results": [{"name": "m", "seconds": 2.0, "step": MEMBER.to_json()}]}))
     alone = recipe_cost(load_recipe("imagenet-darts"), slow, [1], of="it")

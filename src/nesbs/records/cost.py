@@ -12,6 +12,7 @@ class StageCost(Record):
     count: Count = 1  # tasks
     side_by_side: bool = False  # whether workers share them; else one after another in the process that was started
     seconds: Number  # of each task
+    compiling: Number = 0.0  # so many of them
     epochs: Count = 1  # of each, between which a task can move to another GPU
     source: str  # the step that was measured
     factor: Number = 1.0  # by which its time was multiplied

@@ -33,11 +33,13 @@ def _table(cost: CostRecord) -> str:
 
 
 def _parallel(cost: CostRecord) -> list[str]:
-    """What runs side by side, and what does not."""
+    """What runs side by side, what does not, and what is compiled before."""
     shared = [f"{stage.name} ({stage.count:,})" for stage in cost.stages if stage.side_by_side and stage.count > 1]
     alone = [stage.name for stage in cost.stages if not stage.side_by_side or stage.count == 1]
     lines = [f"side by side: {', '.join(shared)}"] if shared else []
-    return [*lines, *([f"one after another: {', '.join(alone)}"] if alone else [])]
+    lines += [f"one after another: {', '.join(alone)}"] if alone else []
+    compiled = [f"{stage.name} {formats.duration(stage.compiling)}" for stage in cost.stages if stage.compiling]
+    return [*lines, *([f"of it compiling, before the first step of each: {', '.join(compiled)}"] if compiled else [])]
 
 
 def _sources(stages: Sequence[StageCost]) -> list[str]:

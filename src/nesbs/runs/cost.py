@@ -154,7 +154,7 @@ class RecipeCosts:
             return None
         prepare = time.prepare_seconds if compiles and self.times.device != "cpu" else 0.0
         seconds = epochs * max(1, images // (step.images or 1)) * time.seconds + prepare
-        return self._task(name, time, seconds).replace(epochs=epochs)
+        return self._task(name, time, seconds).replace(epochs=epochs, compiling=prepare)
 
     def _travels(self, step: StepRecord, images: int) -> dict[str, int]:
         return {"data_bytes": self.images.bytes_of(images), "checkpoint_bytes": network_bytes(step)}
