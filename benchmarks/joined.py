@@ -23,7 +23,7 @@ from nesbs.runs.folder import read_recipe
 
 
 def joined(texts: Sequence[str]) -> ComparisonRecord:
-    """The record of rows that are written NAME=FOLDERS:METHOD; the first is the reference."""
+    """The record of rows that are written as above; the first is the reference, and lies in folders."""
     rows: dict[str, AnyRow] = {}
     for text in texts:
         name, _, rest = text.partition("=")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -19,7 +20,7 @@ from nesbs import files
 from nesbs.errors import NesbsError
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
-from nesbs.runs.stage_progress import Progress, Stage, peak_memory
+from nesbs.runs.stage_progress import Progress, Stage, add_seconds, peak_memory
 
 STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
 RESULTS = ["selection.json", "metrics.json", "predictions.json", "posterior.json"]
@@ -65,6 +66,16 @@ def test_a_stage_that_learns_its_work_on_the_way_says_once_how_much_it_is(tmp_pa
     for done in (1, 2, 3):
         stage.share(done, 3)
     assert told == [("selection", 3), 1, 2, 3]
+
+
+def test_seconds_of_an_earlier_command_are_said_to_be_counted(tmp_path):
+    first = Stage(tmp_path, "evaluation", device="cpu", progress=Progress())
+    assert re.fullmatch(r"\d+\.\d s", first.took)
+    add_seconds(tmp_path, "evaluation", 100.0, "cpu")
+    again = Stage(tmp_path, "evaluation", device="cpu", progress=Progress())
+    assert re.fullmatch(r"10\d\.\d s in all", again.took)
+    fresh = Stage(tmp_path, "evaluation", device="cpu", progress=Progress(), fresh=True)
+    assert re.fullmatch(r"\d+\.\d s", fresh.took)
 
 
 @pytest.mark.parametrize(("system", "unit"), [("darwin", 1), ("linux", 1024)])

@@ -227,16 +227,16 @@ def test_killed_in_an_epoch_and_resumed_ends_with_the_same_weights_bit_for_bit(t
     )
 
 
-def test_a_loss_that_is_not_a_number_names_its_place_and_keeps_the_last_good_state(noise, tmp_path):
+@pytest.mark.parametrize(("clip", "advice"), [(5.0, "rate"), (None, "rate or set clip")])
+def test_a_loss_that_is_not_a_number_names_its_place_and_keeps_the_last_good_state(noise, tmp_path, clip, advice):
     line, path = Line(), tmp_path / "state.safetensors"
 
     def loss(batch):
         return line.weight + (float("nan") if (batch.epoch, batch.step) == (2, 1) else 0.0)
 
-    settings = TrainingSettings(epochs=4, batch_size=16)
-    with pytest.raises(
-        NesbsError, match=r"training member 3: the loss is not a number at epoch 3, step 2 .the last good"
-    ):
+    settings = TrainingSettings(epochs=4, batch_size=16, clip=clip)
+    place = "training member 3: the loss is not a number at epoch 3, step 2 .the last good state is kept.: "
+    with pytest.raises(NesbsError, match=f"{place}lower the learning {advice}$"):
         train(line, noise.train, loss, settings, seed=0, purpose=("member", 2), checkpoint=path)
     tensors, about = files.read_tensors(path)
     assert bool(tensors["module.weight"].isfinite())

@@ -491,5 +491,4 @@ class Run:
             stage = Stage(self.folder, name, device=self.device, progress=self.progress, fresh=fresh, beside=beside)
             yield stage
             stage.write()
-            before = " in all" if stage.earlier.seconds else ""
-            self.progress.finish(f"{stage.seconds:.1f} s{before}")
+            self.progress.finish(stage.took)

@@ -72,6 +72,11 @@ class Stage:
         """Spent on the stage so far, also before it was resumed."""
         return self._seconds_before + time.perf_counter() - self._started
 
+    @property
+    def took(self) -> str:
+        """Its seconds in words, which say where some are of an earlier command."""
+        return f"{self.seconds:.1f} s{' in all' if self._seconds_before else ''}"
+
     def advance(self, done: int, note: str = "") -> None:
         """Report that so much of the stage is finished."""
         self._progress.advance(done, "; ".join(filter(None, (note, self._beside()))))
