@@ -33,6 +33,7 @@ from documents import (
 from samplers import test_ensembles
 from spaces import test_contract
 
+from benchmarks.joined import joined
 from nesbs.compare import METHODS, Candidates
 from nesbs.deploy import load
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
@@ -463,18 +464,45 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     record, said = tables.read("cifar10-table", "comparison.json"), words("results")
     for measure in ("error", "nll"):
         assert tables.beyond_chance(record, measure) in said
-    ours, rival, oracle = means = [row["mean"] for row in record["methods"].values()]
-    alone = [100 * mean["member_error"]["mean"] for mean in means]
-    assert (
-        "an error of {:.2f} % each in the mean, those of the second {:.2f} %, of the third {:.2f} %: ".format(*alone)
-        in said
-    )
-    gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, means, strict=True)]
-    assert "gains {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
+    means = {name: row["mean"] for name, row in record["methods"].items()}
+    alone = [100 * mean["member_error"]["mean"] for mean in means.values()]
+    assert "an error of {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} % each in the mean".format(*alone) in said
+    gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, means.values(), strict=True)]
+    assert "gains {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
+    ours, rival, oracle = means["nesbs"], means["likeliest"], means["oracle"]
     assert f"of all, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
     assert abs(ours["disagreement"]["mean"] - rival["disagreement"]["mean"]) < 0.0005
+    chance = record["methods"]["random"]["difference"]["error"]["mean"]
+    assert f"have an error {100 * chance:.1f} points higher" in said
+    nll = [[seed["scores"]["nll"] for seed in record["methods"][name]["seeds"]] for name in ("likeliest", "nesbs")]
+    assert sum(one < two for one, two in zip(*nll, strict=True)) == 4
+    assert "ahead under four of the five seeds" in said
+    step = tables.read("benchmarks", "h200-members.json")["results"][1]["seconds"]
+    assert f"three members of 24 epochs some {24 * (50_000 // 256) * step:.0f} s by their steps" in said
     whole, warm = (tables.read("benchmarks", f"h200-whole{name}.json")["rows"][0]["seconds"] for name in ("", "-warm"))
     assert f"Alone a search takes {warm:.0f} to {whole:.0f} s" in said
+
+
+def test_the_table_of_cifar10_is_joined_from_its_seeds():
+    """The page's record is what `python -m benchmarks.joined` makes of the seeds' records, but for the oracle's row."""
+    folder = str(ROOT / "results" / "cifar10-table")
+    seeds = {"nesbs": "*", "nesbs-mc": "*", "likeliest": "*", "random": "-3[1-4]"}
+    made = joined([f"{name}={folder}/seed{pattern}:{name}" for name, pattern in seeds.items()]).to_json()["methods"]
+    kept = tables.read("cifar10-table", "comparison.json")["methods"]
+    assert list(kept) == ["nesbs", "nesbs-mc", "likeliest", "oracle", "random"]
+    assert {name: row["mean"] for name, row in made.items()} == {name: kept[name]["mean"] for name in made}
+    assert {name: row["difference"] for name, row in made.items()} == {name: kept[name]["difference"] for name in made}
+
+
+def test_what_is_said_of_our_kernels_accuracy_is_in_the_records():
+    said = words("results")
+    plain, ours = (tables.read("nasbench201", name, "metrics.json")["ensemble"] for name in ("best", "kernels"))
+    assert ours["error"] == plain["error"]
+    assert f"the same {100 * (1 - ours['error']):.2f} %" in said
+    assert f"with an NLL of {ours['nll']:.4f} instead of {plain['nll']:.4f}" in said
+    record = tables.read("quality-darts", "kernels.json")
+    for how, words_of in (("ours", "by ours"), ("plain", "by torch's")):
+        assert "{:.2f}, {:.2f} and {:.2f} % ".format(*record[how]["accuracy"]) + words_of in said
 
 
 def test_what_is_said_of_deltas_effect_is_in_the_record():

@@ -50,4 +50,4 @@ def test_the_readmes_figures_are_those_of_the_records():
 
 def test_members_reach_the_benchmarks_accuracy():
     for name, accuracy, known, _ in tables.against_benchmark():
-        assert accuracy == pytest.approx(known, abs={"best": 0.5, "middle": 1.0}[name])
+        assert accuracy == pytest.approx(known, abs={"best": 0.5, "kernels": 0.5, "middle": 1.0}[name])
