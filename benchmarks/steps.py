@@ -166,6 +166,13 @@ def supernets(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
         yield supernet(f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **TIMES, **more)
 
 
+def three_members(space: Space) -> list[Architecture]:
+    """Different ones of NAS-Bench-201: of five 3×3 convolutions, of six, and one at random."""
+    six = "+".join("|" + "".join(f"nor_conv_3x3~{source}|" for source in range(node)) for node in (1, 2, 3))
+    drawn = space.sample(1, generator=torch.Generator().manual_seed(1))
+    return [space.parse(STANDS_IN["nasbench201"]), space.parse(six), *drawn]
+
+
 def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     """Members of the benchmark's and the paper's size on a GPU, a small one on a CPU."""
     space, deep = nasbench201(), nasbench201().parse(STANDS_IN["nasbench201"])
@@ -181,9 +188,7 @@ def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
             )
         return
     split = random_images(25_600, device)
-    six = "+".join("|" + "".join(f"nor_conv_3x3~{source}|" for source in range(node)) for node in (1, 2, 3))
-    three = [deep, space.parse(six), *space.sample(1, generator=torch.Generator().manual_seed(1))]
-    for name, group in (("member", [deep]), ("3 different members in one step", three)):
+    for name, group in (("member", [deep]), ("3 different members in one step", three_members(space))):
         row = member(f"{name}, NAS-Bench-201, batch 256", space, group, split, **TIMES, batch_size=256)
         yield {**row, "cells_by_bytes_seconds": by_bytes(space, group, 256)}
     full: dict[str, Any] = {"auxiliary": 0.4, "drop_path": 0.2, "cutout": 16, "batch_size": 96}

@@ -168,7 +168,6 @@ def check_mention(command: str) -> None:
         options = {"--help", *(option for one in meant for parameter in one.params for option in parameter.opts)}
         assert {word for word in words if word.startswith("--")} <= options, command
     elif name == "-m" and (len(words) == 1 or not words[0].startswith(TOOLS)):
-        sys.path.insert(0, str(ROOT))
         assert find_spec(words[0]), command
     else:
         run_command(command, {})
@@ -191,7 +190,6 @@ def _parse(module: str, words: list[str]) -> None:
         raise ReadError
 
     original = argparse.ArgumentParser.parse_args
-    sys.path.insert(0, str(ROOT))
     main = import_module(f"{module}.__main__" if module in TOOLS else module).main
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(argparse.ArgumentParser, "parse_args", read)

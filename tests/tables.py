@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy.stats import rankdata, spearmanr, t
 
+from benchmarks.steps import three_members
 from nesbs.records import CurvesRecord, ExperimentRecord
 from nesbs.report.cost import cost_as_text
 from nesbs.report.curves import curves_tables
@@ -25,6 +26,7 @@ from nesbs.runs.cost import RecipeCosts
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.step_times import StepTimes
 from nesbs.spaces import nasbench201
+from nesbs.supernet.fused_network import EDGE_CODES, edge_codes
 
 RESULTS = Path(__file__).parents[1] / "results"
 with (Path(__file__).parent / "nasbench201_sample.csv").open() as opened:
@@ -268,6 +270,32 @@ def speed():
     rows = {row["name"]: row for rows in runs for row in rows}  # the later run's where both have it
     del rows["3 members, NAS-Bench-201, batch 256"]  # an epoch of three side by side, before they had one step
     return _beside_plain(rows.values(), 2)
+
+
+def occupancy():
+    """The kernels of three members in one step: what they take, warps at once, and bytes that convolutions read."""
+    _, three, *_ = read("benchmarks", "h200-members.json")["results"]
+    record = read("benchmarks", "occupancy.json")
+    rows = {(row["kernel"], row["channels"]): row for row in record["rows"] if row["cell"] == "NAS-Bench-201"}
+    codes = [code for one in three_members(nasbench201()) for code in edge_codes(nasbench201(), one)]
+    large, small = (codes.count(EDGE_CODES[f"nor_conv_{size}"]) for size in ("3x3", "1x1"))
+    widths = (16, 32, 64)
+    states = [5 * 256 * 32**2 * 16 * 2 * 16 / width for width in widths]  # bytes of one state of each of five cells
+    taps = {16: 3, 32: 5, 64: 9}  # how often `weigh` reads a gradient: it has 64 / channels neighbours at once
+    reads = {
+        "convolve": [(9 * large + small) * state for state in states],
+        "pull": [(9 * large + small) * state for state in states],
+        "weigh": [((9 + taps[width]) * large + 2 * small) * state for width, state in zip(widths, states, strict=True)],
+    }
+    lines = ["| kernel | ms a step | warps at once, 16, 32, 64 channels | read by convolutions, GB | TB a second |"]
+    lines.append("| --- " * 5 + "|")
+    for name, seconds in three["longest"].items():
+        if (name, 16) in rows:
+            warps = ", ".join(f"{rows[name, width]['at_once']} ({rows[name, width]['bound']})" for width in widths)
+            moved = sum(reads.get(name, []))
+            cells = f"{moved / 1e9:.1f} | {moved / seconds / 1e12:.1f}" if moved else "– | –"
+            lines.append(f"| `{name}` | {1e3 * seconds:.1f} | {warps} | {cells} |")
+    return "\n".join(lines)
 
 
 def reckoned():

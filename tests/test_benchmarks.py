@@ -1,5 +1,7 @@
 """The benchmarks run, at toy size."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import pytest
 import torch
 from toys import TINY
 
+from benchmarks import apart, batchnorm, darts_ranking, estimators, judges, levers, occupancy, responses, whole
+from benchmarks.__main__ import main
 from nesbs import files
 from nesbs.posterior import Posterior
 from nesbs.runs.recipe import load_recipe
@@ -14,9 +18,7 @@ from nesbs.runs.resumable_run import Run
 from nesbs.spaces import nasbench201
 from nesbs.supernet import Estimator
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import apart, batchnorm, darts_ranking, estimators, judges, levers, responses, whole
-from benchmarks.__main__ import main
+KEPT_OCCUPANCY = Path(__file__).parents[1] / "results" / "benchmarks" / "occupancy.json"
 
 
 def test_benchmarks_run_and_write_ratios(tmp_path, capsys):
@@ -30,6 +32,18 @@ def test_benchmarks_run_and_write_ratios(tmp_path, capsys):
         "score 50 ensembles of 5 (5 candidates",
     ]
     assert all(row["ratio"] > 0 and row["repeats"] >= 1 for row in written["results"])
+
+
+def test_kernels_are_compiled_for_a_gpu_that_is_not_there(tmp_path):
+    pytest.importorskip("triton")
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "benchmarks.occupancy", "--toy", "--json", str(tmp_path / "found.json")]
+    subprocess.run(command, check=True, env=environment, cwd=Path(__file__).parents[1], capture_output=True)
+    found, kept = (files.read_json(path)["rows"] for path in (tmp_path / "found.json", KEPT_OCCUPANCY))
+    assert [row["kernel"] for row in found] == [row["kernel"] for row in kept if row["channels"] == 16]
+    for row in found:
+        assert 0 < row["registers"] <= 255
+        assert row["at_once"] == occupancy.warps_at_once(row["registers"], row["shared"], row["warps"])[0]
 
 
 @pytest.mark.slow

@@ -505,6 +505,16 @@ def test_what_is_said_of_our_kernels_accuracy_is_in_the_records():
         assert "{:.2f}, {:.2f} and {:.2f} % ".format(*record[how]["accuracy"]) + words_of in said
 
 
+def test_the_notes_on_a_members_step_are_those_of_the_records():
+    notes = (ROOT / "results" / "benchmarks" / "README.md").read_text()
+    assert table(notes, "occupancy") == tables.occupancy()
+    rows = [row for row in tables.read("benchmarks", "occupancy.json")["rows"] if row["cell"] == "DARTS"]
+    warps = {name: [row["at_once"] for row in rows if row["kernel"] == name] for name in ("pull", "mix", "unmix")}
+    assert warps == {"pull": [10, 10, 10], "mix": [8, 8, 8], "unmix": [28, 12, 20]}
+    assert "10 of `pull`, which has 194 registers a thread, 8 of `mix`" in notes.replace("\n", " ")
+    assert "28, 12 and 20 of `unmix`" in notes
+
+
 def test_what_is_said_of_deltas_effect_is_in_the_record():
     rows = tables.read("reproduce", "fig-delta", "record.json")["gaussians"]["deltas"]
     densities = np.array([row["log_density"] for row in rows])  # (δ, seeds, particles)

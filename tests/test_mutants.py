@@ -1,14 +1,12 @@
 """Mutation testing: what is changed, what is left alone, and that a toy's mutants are killed where a test looks."""
 
 import json
-import sys
 from pathlib import Path
 
 import documents
 import pytest
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutants import changes
 from mutants.__main__ import main
 from mutants.reaching import distance

@@ -14,8 +14,6 @@ from documents import table
 from nesbs.cli.entry_point import COMMANDS
 from nesbs.records.recipe import Recipe
 from nesbs.settings import keys
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from soak import bad_recipes, bad_run_files, bad_settings
 from soak.__main__ import SHARES, guarded, makers
 from soak.children import Ended
