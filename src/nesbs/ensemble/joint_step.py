@@ -95,7 +95,7 @@ class RecordedMembers:
         if device.type == "cuda":
             state = [tensor for member in members for tensor in (*member.parameters(), *member.buffers())]
             momentum = [one for optimiser in optimisers for many in optimiser.state.values() for one in many.values()]
-            graph = capture_graph(self._work, [*state, *momentum], warm_up=self.WARM_UP)
+            graph = capture_graph(self._work, [*state, *momentum], warm_up=self.WARM_UP, own_kernels=True)
 
             def replay() -> list[Tensor]:
                 graph.replay()

@@ -89,8 +89,15 @@ class CapturedStep:
     WARM_UP = 3  # steps, until every library has chosen its kernels
 
     def __init__(
-        self, step: Callable[[Batch], Tensor], batch: Batch, module: nn.Module, optimiser: torch.optim.Optimizer
+        self,
+        step: Callable[[Batch], Tensor],
+        batch: Batch,
+        module: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        *,
+        own_kernels: bool = False,
     ) -> None:
+        """`own_kernels` says whether the step launches kernels of ours."""
         momentum = [tensor for buffers in optimiser.state.values() for tensor in buffers.values()]
         noise = None if batch.noise is None else batch.noise.clone()
         self._inputs = replace(batch, images=batch.images.clone(), labels=batch.labels.clone(), noise=noise)
@@ -101,7 +108,7 @@ class CapturedStep:
             return loss
 
         state = [*module.parameters(), *module.buffers(), *momentum]
-        self._graph = capture_graph(work, state, warm_up=self.WARM_UP)
+        self._graph = capture_graph(work, state, warm_up=self.WARM_UP, own_kernels=own_kernels)
 
     def __call__(self, batch: Batch) -> Tensor:
         """Run the step on a batch; its loss, valid until the next call."""
