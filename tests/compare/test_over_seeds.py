@@ -20,7 +20,7 @@ from nesbs import files, metrics
 from nesbs.compare.budgets import budgeted
 from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS, named_methods
-from nesbs.compare.over_seeds import compare
+from nesbs.compare.over_seeds import begin, compare
 from nesbs.compare.pool import Pool
 from nesbs.ensemble import design_member, forward_select, scorer
 from nesbs.errors import NesbsError
@@ -472,6 +472,15 @@ def test_nonsense_is_refused_and_leaves_no_folder(arguments, message, tmp_path, 
     assert call("compare", "toy", "--out", tmp_path / "run", *SET, *arguments) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_method_that_cannot_work_is_refused_before_the_others_run(tmp_path, capsys):
+    """Also where it comes to a comparison that was begun without it."""
+    short, folder = ["--set", "members.epochs=1"], tmp_path / "begun"
+    begin(recipe("members.epochs=1"), folder, [METHODS["urs"]], 3)
+    assert call("compare", "toy", "--methods", "urs,snapshot", "--out", folder, *SET, *short) == 2
+    assert "2 cycles need as many epochs" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["recipe.yaml"]
 
 
 def test_a_folder_of_another_comparison_is_refused(whole, tmp_path, capsys):

@@ -12,7 +12,7 @@ from pathlib import Path
 from nesbs import files
 from nesbs.cluster import Workers
 from nesbs.compare.ahead import supernet_ahead, train_ahead
-from nesbs.compare.harness import Harness
+from nesbs.compare.harness import Harness, rival_file
 from nesbs.compare.method import Method
 from nesbs.compare.methods import REFERENCE, methods_of
 from nesbs.compare.rows import Row, comparison_of
@@ -41,8 +41,11 @@ def compare(
 ) -> ComparisonRecord:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
     chosen = methods_of(methods, measure=recipe.rivals.measure)
+    resumes = (folder / RECIPE).is_file()
     recipe, progress = begin(recipe, folder, chosen, seeds), progress or Progress()
     numbers = [recipe.seed + offset for offset in range(seeds)]
+    if resumes:
+        _check_added(recipe, [folder / f"seed-{seed}" for seed in numbers], chosen)
 
     def run_of(seed: int) -> Run:
         own = recipe.model_copy(update={"seed": seed})
@@ -104,11 +107,21 @@ def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -
     earlier = folders.to_resume(folder, recipe)
     if earlier is not None:
         return earlier
-    data, space = load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
-    check(recipe, data, space, methods)  # one that cannot work leaves no folder behind
+    check(recipe, *_data_and_space(recipe), methods)  # one that cannot work leaves no folder behind
     folders.clear(folder)
     files.write_text(folder / RECIPE, recipe.to_yaml())
     return recipe
+
+
+def _check_added(recipe: Recipe, runs: Sequence[Path], methods: Sequence[Method]) -> None:
+    """Raise where a method that a comparison gets later cannot work, before any of the others is run."""
+    missing = [one for one in methods if not all(rival_file(run, one.name, "json").is_file() for run in runs)]
+    if missing:  # else the data are not needed
+        check(recipe, *_data_and_space(recipe), missing)
+
+
+def _data_and_space(recipe: Recipe) -> tuple[Dataset, Space]:
+    return load_dataset(**recipe.data.model_dump()), get_space(recipe.space.name)
 
 
 def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[Method]) -> None:
