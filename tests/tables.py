@@ -96,31 +96,43 @@ def _row_name(name):
     return TABLE_ROWS.get(name, f"`{name}`")
 
 
+MEASURES = {  # heading: key, factor, digits
+    "error %": ("error", 100, 2),
+    "NLL": ("nll", 1, 4),
+    "Brier": ("brier", 1, 4),
+    "ECE": ("ece", 1, 4),
+    "ECE, scaled": ("scaled_ece", 1, 4),
+    "PPD %": ("disagreement", 100, 2),
+}
+COSTS = {
+    "search s": ("search_seconds", 1, 0),
+    "training s": ("training_seconds", 1, 0),
+    "GPU memory, GiB": ("peak_memory", 2**-30, 1),
+    "parameters, millions": ("parameters", 1e-6, 2),
+    "multiply-adds, millions": ("multiply_adds", 1e-6, 0),
+}
+
+
 def compared(record):
-    """A joined comparison as two tables: measures and costs of every row; differences over seeds and over images."""
-    columns = {
-        "error %": ("error", 100, 2),
-        "NLL": ("nll", 1, 4),
-        "Brier": ("brier", 1, 4),
-        "ECE": ("ece", 1, 4),
-        "ECE, scaled": ("scaled_ece", 1, 4),
-        "PPD %": ("disagreement", 100, 2),
-        "search s": ("search_seconds", 1, 0),
-        "training s": ("training_seconds", 1, 0),
-        "memory, GiB": ("peak_memory", 2**-30, 1),
-    }
-    lines = [f"| | seeds | {' | '.join(columns)} |", "| --- " * (2 + len(columns)) + "|"]
-    for name, row in record["methods"].items():
-        mean = {key: value["mean"] for key, value in {**row["mean"], **row["cost"]}.items()}
-        cells = [f"{factor * mean[key]:.{digits}f}" if key in mean else "–" for key, factor, digits in columns.values()]
-        lines.append(f"| {_row_name(name)} | {len(row['seeds'])} | {' | '.join(cells)} |")
+    """A joined comparison as three tables: measures of every row, differences over seeds and over images, costs."""
     kinds = "error, over seeds | error, over images | NLL, over seeds | NLL, over images"
-    lines += ["", f"| less {_row_name(record['reference'])} | {kinds} |", "| --- " * 5 + "|"]
+    lines = [f"| less {_row_name(record['reference'])} | {kinds} |", "| --- " * 5 + "|"]
     for name, (error, nll) in zip(
         list(record["methods"])[1:], zip(_apart(record, "error"), _apart(record, "nll"), strict=True), strict=True
     ):
         cells = [_cell(each, 100, 2) for each in error] + [_cell(each, 1, 4) for each in nll]
         lines.append(f"| {_row_name(name)} | {' | '.join(cells)} |")
+    differences = "\n".join(lines)
+    return "\n\n".join([_means(record, MEASURES), differences, _means(record, COSTS)])
+
+
+def _means(record, columns):
+    """A table of means over the seeds, a row for every method."""
+    lines = [f"| | seeds | {' | '.join(columns)} |", "| --- " * (2 + len(columns)) + "|"]
+    for name, row in record["methods"].items():
+        mean = {key: value["mean"] for key, value in {**row["mean"], **row["cost"]}.items()}
+        cells = [f"{factor * mean[key]:.{digits}f}" if key in mean else "–" for key, factor, digits in columns.values()]
+        lines.append(f"| {_row_name(name)} | {len(row['seeds'])} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -36,6 +36,7 @@ from spaces import test_contract
 from benchmarks.joined import joined
 from nesbs.compare import METHODS, Candidates
 from nesbs.deploy import load
+from nesbs.evaluation import paired
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
 from nesbs.reproduce import experiment
@@ -472,11 +473,18 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     ours, rival, oracle = means["nesbs"], means["likeliest"], means["oracle"]
     assert f"of all, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
     assert abs(ours["disagreement"]["mean"] - rival["disagreement"]["mean"]) < 0.0005
-    chance = record["methods"]["random"]["difference"]["error"]["mean"]
-    assert f"have an error {100 * chance:.1f} points higher" in said
+    chance = [100 * record["methods"]["random"]["difference"]["error"][key] for key in ("mean", "low", "high")]
+    assert "have an error {:.1f} points higher ({:.1f} to {:.1f} over four seeds)".format(*chance) in said
     nll = [[seed["scores"]["nll"] for seed in record["methods"][name]["seeds"]] for name in ("likeliest", "nesbs")]
     assert sum(one < two for one, two in zip(*nll, strict=True)) == 4
     assert "ahead under four of the five seeds" in said
+    costs = [
+        [seed["multiply_adds"] / 1e6 for seed in record["methods"][name]["seeds"]] for name in ("likeliest", "nesbs")
+    ]
+    more = paired(*costs)
+    assert f"{more.mean:.0f} million multiply-adds an image more than ours, a fifth" in said
+    assert more.mean / fmean(costs[1]) == pytest.approx(1 / 5, abs=0.01)
+    assert f"(95 % interval over seeds: {more.low:.0f} to {more.high:.0f} million)" in said
     step = tables.read("benchmarks", "h200-members.json")["results"][1]["seconds"]
     assert f"three members of 24 epochs some {24 * (50_000 // 256) * step:.0f} s by their steps" in said
     whole, warm = (tables.read("benchmarks", f"h200-whole{name}.json")["rows"][0]["seconds"] for name in ("", "-warm"))
