@@ -21,6 +21,7 @@ from nesbs.spaces import Member
 from nesbs.spaces.nasbench201 import EdgeNetwork
 from nesbs.supernet.fused_network import edge_codes, edges_fit
 from nesbs.training import Batch, Record, Step, capture_graph
+from nesbs.training.loop import DESCEND
 
 Criterion = Callable[[Batch], Callable[[Tensor], Tensor]]  # of a batch, the loss of logits (batch, classes): a scalar
 
@@ -121,7 +122,8 @@ class RecordedMembers:
             if self._settings.clip is not None:
                 reached = [one for one in optimiser.param_groups[0]["params"] if one.grad is not None]
                 nn.utils.clip_grad_norm_(reached, self._settings.clip)
-            optimiser.step()
+            with torch.no_grad():
+                DESCEND(optimiser)
             optimiser.zero_grad(set_to_none=True)  # gradients of the warm-up must not outlive it
         return [loss.detach() for loss in losses]
 

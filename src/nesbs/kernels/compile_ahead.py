@@ -38,7 +38,8 @@ def launches_of(work: Callable[[], object]) -> list[Launch]:
     found: dict[Hashable, Launch] = {}
 
     def note(program: Any, *arguments: Any, grid: Any, warmup: bool, **named: Any) -> None:
-        like = [one.dtype if isinstance(one, Tensor) and one.data_ptr() % 16 == 0 else one for one in arguments]
+        plain = [one.detach() if isinstance(one, Tensor) else one for one in arguments]  # without what made them
+        like = [one.dtype if isinstance(one, Tensor) and one.data_ptr() % 16 == 0 else one for one in plain]
         fixed = [parameter.do_not_specialize for parameter in getattr(program, "params", [])[: len(like)]]
         key = (program, *map(_kind, like, fixed or [False] * len(like)), *sorted(named.items()))
         found.setdefault(key, Launch(program, like, named, grid))
@@ -69,4 +70,6 @@ def _kind(argument: Any, fixed: bool) -> Any:
     """What Triton makes another version of a kernel for; of most numbers, whether they are 1 and whether 16 divides."""
     if isinstance(argument, int):
         return int if fixed else (int, argument == 1, argument % 16 == 0)
+    if isinstance(argument, Tensor):
+        return argument.dtype, "not aligned"
     return argument if isinstance(argument, torch.dtype) else type(argument)

@@ -127,6 +127,7 @@ class RecordedMixture:
         """`gates` may be elsewhere than the images, and so is the value then."""
         self._inputs = [images.clone(), labels.clone(), gates.detach().to(images.device, copy=True)]
 
+        @torch.enable_grad()
         def work() -> tuple[Tensor, Tensor]:
             images, labels, gates = self._inputs
             leaf = gates.detach().requires_grad_()

@@ -55,12 +55,14 @@ def capture_graph(
     `own_kernels` those of ours that the work launches are compiled side by side.
     """
     before = [tensor.detach().clone() for tensor in state]
-    if own_kernels:
-        compile_ahead(work)
-        _put_back(state, before)
     stream = stream or torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream):  # from the first time on: a gradient remembers its stream, and capturing allows one
+        if own_kernels:
+            try:
+                compile_ahead(work)
+            finally:
+                _put_back(state, before)
         for _ in range(warm_up):
             work()
     torch.cuda.synchronize()
