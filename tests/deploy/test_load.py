@@ -16,7 +16,7 @@ import nesbs
 from nesbs import files, metrics
 from nesbs.data.conversion import ArrayView
 from nesbs.data.images import View
-from nesbs.deploy.load import view_of
+from nesbs.deploy.load import usable_device, view_of
 from nesbs.evaluation.calibration import scale
 from nesbs.evaluation.scores import predictions
 from nesbs.records import ClassifierRecord, MetricsRecord
@@ -302,3 +302,13 @@ def test_a_temperature_that_was_measured_is_kept_after_a_kill(made, tmp_path):
     edit(path, lambda record: record.update(temperature=7.0))
     assert call("evaluate", folder, "--quiet") == 0
     assert path.read_bytes() == (made[0].folder / "members" / "classifier.json").read_bytes()
+
+
+def test_a_gpu_that_is_named_becomes_the_current_one(monkeypatch):
+    """Else what is recorded there would be recorded of another GPU."""
+    chosen = []
+    monkeypatch.setattr("torch.empty", lambda *_, device: device)  # as if they were there
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: chosen.append(str(device)))
+    for name in ("cpu", "cuda", "cuda:1"):
+        assert str(usable_device(name)) == name
+    assert chosen == ["cuda:1"]

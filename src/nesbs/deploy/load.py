@@ -56,11 +56,13 @@ def load(run: str | Path, *, device: str = "cpu") -> Classifier:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return a device by its name; one that there is not is a `NesbsError`."""
+    """Return a device by its name; one that there is not is a `NesbsError`. A GPU that is named becomes the current."""
     expect(name, (str, torch.device), "device must be a name such as cpu or cuda")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
+        if device.type == "cuda" and device.index is not None:
+            torch.cuda.set_device(device)  # streams, graphs and kernels run on the current one
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise NesbsError(f"device {shown(name)} cannot be used: {str(error).splitlines()[0]}") from None
     return device
