@@ -45,7 +45,12 @@ def test_the_readmes_python_runs(capsys):
 
 def test_the_readmes_figures_are_those_of_the_records():
     assert table(README, "demo") == tables.demo()
-    assert tables.demo_in_words() in README.replace("\n", " ")
+    said = README.replace("\n", " ")
+    assert tables.demo_in_words() in said
+    rows = tables.read("cifar10-table", "comparison.json")["methods"]
+    error = {name: f"{100 * row['mean']['error']['mean']:.2f} %" for name, row in rows.items()}
+    assert f"chose have an error of {error['nesbs']}, three architectures drawn at random {error['random']}" in said
+    assert f"likeliest, {error['likeliest']}, and of the benchmark's best, {error['oracle']}" in said
 
 
 def test_members_reach_the_benchmarks_accuracy():
