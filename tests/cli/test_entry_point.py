@@ -377,7 +377,7 @@ def test_devices_go_through(name, monkeypatch):
     chosen = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: chosen.append(str(device)))
     if name == "cuda:12":
         with pytest.raises(nesbs.NesbsError, match="--device cuda:12: there is no such GPU; the last one is cuda:1"):
             Computing(device=name).chosen_device()

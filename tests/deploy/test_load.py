@@ -20,6 +20,7 @@ from nesbs.deploy.load import usable_device, view_of
 from nesbs.evaluation.calibration import scale
 from nesbs.evaluation.scores import predictions
 from nesbs.records import ClassifierRecord, MetricsRecord
+from nesbs.records.recipe import Recipe
 from nesbs.runs import Run
 from nesbs.runs.classifier import preprocessing_of
 
@@ -312,3 +313,5 @@ def test_a_gpu_that_is_named_becomes_the_current_one(monkeypatch):
     for name in ("cpu", "cuda", "cuda:1"):
         assert str(usable_device(name)) == name
     assert chosen == ["cuda:1"]
+    Run(Path("nowhere"), Recipe(), device="cuda:2")
+    assert chosen == ["cuda:1", "cuda:2"]

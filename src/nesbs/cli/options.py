@@ -24,6 +24,7 @@ from nesbs.runs.folder_lock import locked
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.stage_progress import Progress
 from nesbs.settings import MAX_ARCHITECTURES, MAX_MEMBERS, MAX_SEED, MAX_VALUES
+from nesbs.training import make_current
 
 Number = TypeVar("Number", int, float)
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `nesbs recipes`, or a YAML file.")]
@@ -69,10 +70,9 @@ class OnDevice(Common):
             raise NesbsError(f"--device {name}: choose one of: auto, cpu, cuda, or cuda:N for GPU number N")
         if count == 0:
             raise NesbsError(f"--device {name}: no GPU that torch can use was found; take --device cpu")
-        if name != "cuda":
-            if int(name.removeprefix("cuda:")) >= count:
-                raise NesbsError(f"--device {name}: there is no such GPU; the last one is cuda:{count - 1}")
-            torch.cuda.set_device(name)  # streams, graphs and kernels run on the current one
+        if name != "cuda" and int(name.removeprefix("cuda:")) >= count:
+            raise NesbsError(f"--device {name}: there is no such GPU; the last one is cuda:{count - 1}")
+        make_current(name)
         return name
 
 

@@ -25,6 +25,7 @@ from nesbs.runs.folder import check_run
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.resumable_run import MEMBERS
 from nesbs.spaces import Member, Space, get_space
+from nesbs.training import make_current
 from nesbs.training.threads import use_threads
 
 TOWER = "network.auxiliary."  # begins the names of weights that only training needs
@@ -61,8 +62,7 @@ def usable_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-        if device.type == "cuda" and device.index is not None:
-            torch.cuda.set_device(device)  # streams, graphs and kernels run on the current one
+        make_current(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise NesbsError(f"device {shown(name)} cannot be used: {str(error).splitlines()[0]}") from None
     return device

@@ -57,6 +57,7 @@ from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
 from nesbs.spaces import Architecture, Space, get_space
 from nesbs.supernet import Supernet, build_supernet, train_supernet
+from nesbs.training import make_current
 from nesbs.training.threads import use_threads
 
 MEMBERS = "members"  # the folder of the chosen ensemble's members
@@ -80,6 +81,7 @@ class Run:
         self.folder = folder
         self.recipe = recipe
         self.device = device
+        make_current(device)
         self.progress = progress or Progress()
         self.workers = workers  # None: those that the recipe names (members.workers)
         self._recorded = False  # whether versions, machine and data are in the record

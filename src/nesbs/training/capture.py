@@ -75,6 +75,13 @@ def capture_graph(
     return CapturedGraph(graph.replay, result, graph.pool())
 
 
+def make_current(device: str | torch.device) -> None:
+    """Make a GPU that is named by its number the current one, on which streams, graphs and kernels run."""
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+
+
 @torch.no_grad()
 def _put_back(state: Sequence[Tensor], before: Sequence[Tensor]) -> None:
     for tensor, value in zip(state, before, strict=True):
