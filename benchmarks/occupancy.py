@@ -120,7 +120,7 @@ def measure(works: dict[tuple[str, int], Callable[[], object]]) -> Iterator[dict
         seen = set()
         for launch in launches_of(work):
             name = launch.program.fn.__name__
-            if name in seen:  # with other settings, which change little
+            if name in seen:  # the first stands for those that differ in alignment or in a flag
                 continue
             seen.add(name)
             registers, shared, warps = compiled(launch)

@@ -293,7 +293,7 @@ def occupancy():
     large, small = (codes.count(EDGE_CODES[f"nor_conv_{size}"]) for size in ("3x3", "1x1"))
     widths = (16, 32, 64)
     states = [5 * 256 * 32**2 * 16 * 2 * 16 / width for width in widths]  # bytes of one state of each of five cells
-    taps = {16: 3, 32: 5, 64: 9}  # how often `weigh` reads a gradient: it has 64 / channels neighbours at once
+    taps = {width: -(-9 // (64 // width)) for width in widths}  # how often `weigh`, which has 64 / width at once, reads
     reads = {
         "convolve": [(9 * large + small) * state for state in states],
         "pull": [(9 * large + small) * state for state in states],

@@ -43,8 +43,7 @@ def names(work):
     return {launch.program.fn.__name__ for launch in launches_of(work)}
 
 
-def test_what_a_members_step_launches_is_known_before_it_is_recorded(noise, device):
-    """On a GPU a step is done once without its kernels; here too, so that it is seen to come to its end."""
+def test_what_a_members_step_launches_is_found_without_running_it(noise, device):
     if device.type == "cuda":
         pytest.skip("asks what would be compiled")
     split, space = noise.train, toy_edges()

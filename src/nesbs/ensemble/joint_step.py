@@ -21,7 +21,6 @@ from nesbs.spaces import Member
 from nesbs.spaces.nasbench201 import EdgeNetwork
 from nesbs.supernet.fused_network import edge_codes, edges_fit
 from nesbs.training import Batch, Record, Step, capture_graph
-from nesbs.training.loop import DESCEND
 
 Criterion = Callable[[Batch], Callable[[Tensor], Tensor]]  # of a batch, the loss of logits (batch, classes): a scalar
 
@@ -96,7 +95,7 @@ class RecordedMembers:
         if device.type == "cuda":
             state = [tensor for member in members for tensor in (*member.parameters(), *member.buffers())]
             momentum = [one for optimiser in optimisers for many in optimiser.state.values() for one in many.values()]
-            graph = capture_graph(self._work, [*state, *momentum], warm_up=self.WARM_UP, own_kernels=True)
+            graph = capture_graph(self._work, [*state, *momentum], warm_up=self.WARM_UP)
 
             def replay() -> list[Tensor]:
                 graph.replay()
@@ -122,8 +121,7 @@ class RecordedMembers:
             if self._settings.clip is not None:
                 reached = [one for one in optimiser.param_groups[0]["params"] if one.grad is not None]
                 nn.utils.clip_grad_norm_(reached, self._settings.clip)
-            with torch.no_grad():
-                DESCEND(optimiser)
+            optimiser.step()
             optimiser.zero_grad(set_to_none=True)  # gradients of the warm-up must not outlive it
         return [loss.detach() for loss in losses]
 

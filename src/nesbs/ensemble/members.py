@@ -138,8 +138,7 @@ def member_training(
         return stays / (1 - share)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        ours = any(part.fused for part in member.modules() if isinstance(part, Units))
-        return CapturedStep(step, batch, member, optimiser, own_kernels=ours)
+        return CapturedStep(step, batch, member, optimiser)
 
     _choose_kernels(member, split, settings)
     recorded = criterion.record(member) if isinstance(criterion, JointStep) else record
