@@ -310,6 +310,21 @@ def occupancy():
     return "\n".join(lines)
 
 
+def tiles():
+    """What the two kernels of convolutions take by tiles of other sizes, µs for a cell of each width."""
+    found = {}
+    for row in read("benchmarks", "h200-tried.json")["tiles"]:
+        if row["taps"] == 1:
+            took = row["microseconds"]
+            widths = found.setdefault((row["pixels"], row["stages"]), {16: {}, 32: {}, 64: {}})
+            widths[row["channels"]].setdefault(row["warps"], f"{took['convolve']:.0f}, {took['pull']:.0f}")
+    lines = ["| pixels, stages | warps: `convolve`, `pull`; 16 channels | 32 | 64 |", "| --- " * 4 + "|"]
+    for (pixels, stages), widths in found.items():
+        cells = ("; ".join(f"{warps}: {text}" for warps, text in each.items()) for each in widths.values())
+        lines.append(f"| {pixels}, {stages} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def reckoned():
     """What stages took and what `nesbs cost` says of them, in seconds."""
 

@@ -450,8 +450,14 @@ def test_the_seconds_of_whole_searches_are_those_of_the_records():
     products = sum(row["longest"][name] for row in (one, three) for name in ("convolve", "pull", "weigh"))
     assert 0.5 < products / (one["kernel_seconds"] + three["kernel_seconds"]) < 0.6  # over half
     assert (
-        f"took {one['prepare_seconds']:.0f} s, once; `torch.compile` takes {compiled['prepare_seconds']:.0f} s" in said
+        f"one after the other took {one['prepare_seconds']:.0f} s, once; `torch.compile` takes "
+        f"{compiled['prepare_seconds']:.0f} s" in said
     )
+    tried = tables.read("benchmarks", "h200-tried.json")
+    joint, _, darts_member = (row["prepare_seconds"] for row in tried["members"])
+    assert f"Side by side, as now, they take {joint:.0f} s, those of a DARTS member {darts_member:.0f}" in said
+    recorded, plain = (1e3 * row["seconds"] for row in tried["mixture"])
+    assert f"{recorded:.0f} ms instead of {plain:.0f}" in said
     steps = {row["name"]: row for row in tables.read("benchmarks", "h200.json")["results"]}
     compiled = steps["member, DARTS, 20 cells, 36 channels, batch 96"]
     assert f"A DARTS member took {1e3 * compiled['seconds']:.1f} ms by `torch.compile`" in said
@@ -521,6 +527,16 @@ def test_the_notes_on_a_members_step_are_those_of_the_records():
     assert warps == {"pull": [10, 10, 10], "mix": [8, 8, 8], "unmix": [28, 12, 20]}
     assert "10 of `pull`, which has 194 registers a thread, 8 of `mix`" in notes.replace("\n", " ")
     assert "28, 12 and 20 of `unmix`" in notes
+    assert table(notes, "tiles") == tables.tiles()
+    tried = tables.read("benchmarks", "h200-tried.json")
+    step = {(row["tiles"], row["members"]): f"{1e3 * row['seconds']:.2f}" for row in tried["whole_step"]}
+    best, today = "the best of each width", "today's"
+    assert f"{step[best, 3]} ms instead of {step[today, 3]}" in notes.replace("\n", " ")
+    assert f"one member's {step[best, 1]} instead of {step[today, 1]}" in notes.replace("\n", " ")
+    for width, quickest in ((16, 128), (32, 128), (64, 64)):
+        took = [(sum(row["microseconds"].values()), row) for row in tried["tiles"] if row["channels"] == width]
+        _, row = min(took, key=lambda one: one[0])
+        assert (row["pixels"], row["stages"]) == (quickest, 3)
 
 
 def test_what_is_said_of_deltas_effect_is_in_the_record():

@@ -279,6 +279,23 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
     assert torch.equal(one, next(pool.members(deep[:1])[0].parameters()))
 
 
+def test_networks_whose_weights_were_thrown_away_are_counted_anew(whole, tmp_path):
+    """Records are kept without weights; of the seconds in them none is a later network's."""
+    shutil.copytree(whole[0] / "seed-0", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    pool, chosen = Pool(run, run.data.test, images="all"), METHODS["urs"].selection(Harness(run)).architectures
+    stage = files.read_json(run.folder / "record.json")
+    stage["stages"][pool.folder.name]["seconds"] += 1000
+    files.write_json(run.folder / "record.json", stage)
+    others = pool.costs()
+    files.write_json(pool.folder / "costs.json", dict.fromkeys(others, 500.0))
+    for path in pool.folder.glob("*.safetensors"):
+        path.unlink()
+    pool.train(chosen)
+    assert 0 < pool.seconds(chosen) < 500
+    assert sum(pool.costs().values()) == pytest.approx(pool.seconds(chosen) + 500 * (len(others) - len(chosen)))
+
+
 def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
     changes = (
         "space.name=darts",

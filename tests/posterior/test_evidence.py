@@ -1,5 +1,7 @@
 """The evidence: shares of a reference, the batches, what untrained networks add."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,8 +10,8 @@ from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 from nesbs.posterior import Evidence, Posterior, PosteriorSettings, ReferenceRanks, fit, fit_posterior, reference_ranks
 from nesbs.posterior.evidence import share_below
-from nesbs.spaces import toy_edges
-from nesbs.supernet import Untrained, train_supernet
+from nesbs.spaces import toy_edges, toy_pairs
+from nesbs.supernet import SupernetSettings, Untrained, build_supernet, train_supernet
 
 
 @pytest.fixture(scope="module")
@@ -265,3 +267,53 @@ def test_steps_are_counted_over_all_starts(supernet, mini):
 def test_settings_that_do_not_go_together(settings, message):
     with pytest.raises(NesbsError, match=message):
         PosteriorSettings(**settings)
+
+
+def mixtures(evidence, space):
+    """Values and gradients of the mixtures of three steps, all steps before the gradients."""
+    random = torch.Generator().manual_seed(3)
+    sides = [torch.rand(Posterior(space).logits.shape, generator=random).requires_grad_() for _ in range(3)]
+    values = torch.stack([evidence.of_mixture(space.gates(one), step) for step, one in enumerate(sides)])
+    return values, torch.autograd.grad((values * torch.tensor([1.0, 2.0, 3.0])).sum(), sides)
+
+
+def test_a_recorded_mixture_is_the_mixture(mini, supernet, monkeypatch):
+    """On a GPU a replay writes over what the one before it gave; here the work is done again in its place."""
+
+    def capture(work):
+        result = work()
+
+        def replay():
+            for old, new in zip(result, work(), strict=True):
+                old.copy_(new)
+
+        return SimpleNamespace(replay=replay, result=result)
+
+    monkeypatch.setattr("nesbs.posterior.evidence.capture_graph", capture)
+    settings, found = PosteriorSettings(batch_size=20, steps=3), []
+    for recorded in (False, True):
+        evidence = Evidence(supernet, mini.search_valid, settings, None, seed=0)
+        if recorded:
+            monkeypatch.setattr(evidence, "_records", True)
+        found.append(mixtures(evidence, toy_edges()))
+    (plain, slopes), (values, others) = found
+    assert torch.equal(plain, values)
+    assert len(set(values.tolist())) == 3  # of three batches, and of three mixtures
+    for one, two in zip(slopes, others, strict=True):
+        assert one.abs().max() > 0
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [toy_edges, toy_pairs])
+def test_a_mixture_recorded_on_a_gpu_is_the_plain_one(make, mini):
+    split = mini.search_valid.to("cuda")
+    settings, found = PosteriorSettings(batch_size=20, steps=3), []
+    for record in (False, True):
+        own = SupernetSettings.of({"cells": 3, "channels": 4, "record": record})
+        supernet = build_supernet(make(), split, own, seed=0)
+        found.append(mixtures(Evidence(supernet, split, settings, None, seed=0), make()))
+    (plain, slopes), (values, others) = found
+    torch.testing.assert_close(values, plain, rtol=1e-4, atol=1e-4)
+    for one, two in zip(slopes, others, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)

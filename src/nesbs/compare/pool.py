@@ -111,16 +111,21 @@ class Pool:
         return files.read_mapping(path) if path.is_file() else {}
 
     def _members(self, architectures: Sequence[Architecture], stems: Sequence[str], progress: Progress) -> list[Member]:
+        named = list(zip(stems, architectures, strict=True))
+
         @contextlib.contextmanager
         def stage(_: int) -> Iterator[Stage]:
             name, costs = self.folder.name, self.costs()
             work = Stage(self.run.folder, name, device=self.run.device, progress=progress)
+            absent = [stem for stem in stems if not (self.folder / f"{stem}.safetensors").is_file()]
+            # What an earlier command began is in the stage's seconds already, and in no network's.
+            begun = any(network_in(self.folder, stem, each).checkpoint.is_file() for stem, each in named)
+            before = sum(costs.values()) if begun else work.seconds
+            new = [stem for stem in absent if not (begun and stem in costs)]
             yield work
             spent = work.seconds  # what the record will say: writing it takes a while on a busy machine
             work.write()
-            # What the stage has taken beyond the networks counted before, interrupted training included.
-            new = [stem for stem in stems if stem not in costs]
-            share = max(spent - sum(costs.values()), 0.0) / max(len(new), 1)
+            share = max(spent - before, 0.0) / max(len(new), 1)
             files.write_json(self.folder / COSTS, costs | {stem: round(share, 3) for stem in new})
 
         here = Workers()  # what others were to train, they have trained

@@ -70,14 +70,16 @@ class FusedMembers:
         self._codes = torch.tensor(codes, dtype=torch.int32, device=self._device)
         self._one = torch.full((len(members), 1), CONVOLUTIONS[1], dtype=torch.int32, device=self._device)
         self._stem = self._join_norms([_layers(network.stem)[1] for network in self._networks])
-        self._cells = [self._join_cells(cells, codes) for cells in zip(*map(cells_of, self._networks), strict=True)]
+        first, cells = self._networks[0], list(zip(*map(cells_of, self._networks), strict=True))
+        widths = [2 ** (place * len(first.stages) // len(cells)) * first.channels for place in range(len(cells))]
+        self._cells = [self._join_cells(each, codes, width) for each, width in zip(cells, widths, strict=True)]
         self._reductions = []
         for blocks in zip(*map(_reductions, self._networks), strict=True):
-            first, second = zip(
+            halving, second = zip(
                 *([_layers(convolution) for convolution in block.convs] for block in blocks), strict=True
             )
-            norms = self._join_norms([norm for _, norm in first])
-            self._reductions.append((norms, self._join({(i, 0): layers for i, layers in enumerate(second)}, 1)))
+            norms, width = self._join_norms([norm for _, norm in halving]), second[0][0].out_channels
+            self._reductions.append((norms, self._join({(i, 0): layers for i, layers in enumerate(second)}, 1, width)))
         self._last = self._join_norms([_batch_norm(network.last[0]) for network in self._networks])
         self._keep_others()
         self._steps = torch.stack(self._counts)
@@ -110,7 +112,7 @@ class FusedMembers:
             self._move_norm(norm, memory.running, operator.itemgetter(number))
         return memory
 
-    def _join_cells(self, cells: Sequence[ChoiceCell], codes: Sequence[Sequence[int]]) -> CellMemory:
+    def _join_cells(self, cells: Sequence[ChoiceCell], codes: Sequence[Sequence[int]], width: int) -> CellMemory:
         """Put what the members' cells at one place multiply side by side."""
         layers = {}
         for number, cell in enumerate(cells):
@@ -118,11 +120,11 @@ class FusedMembers:
                 if codes[number][edge] in CONVOLUTIONS:
                     [operation] = cell.edges[f"{target}_{source}"].children()
                     layers[number, edge] = _layers(operation)
-        return self._join(layers, len(self._space.edges))
+        return self._join(layers, len(self._space.edges), width)
 
-    def _join(self, layers: Mapping[tuple[int, int], Layers], edges: int) -> CellMemory:
-        """Put convolutions side by side, each of a (member, edge)."""
-        count, width = len(self._networks), next(iter(layers.values()))[0].out_channels
+    def _join(self, layers: Mapping[tuple[int, int], Layers], edges: int, width: int) -> CellMemory:
+        """Put convolutions of so many channels side by side, each of a (member, edge)."""
+        count = len(self._networks)
         weights = self._leaf(count, edges * 9 * width**2)
         for (number, edge), (convolution, _) in layers.items():
             self._move(convolution.weight, _row_part(number, edge * 9 * width**2, convolution.weight.shape))

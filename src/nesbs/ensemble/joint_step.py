@@ -15,12 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs.data import Split
-from nesbs.ensemble.fused_members import CONVOLUTIONS, FusedMembers, laid_out_as
+from nesbs.ensemble.fused_members import FusedMembers, laid_out_as
 from nesbs.ensemble.settings import MemberSettings
 from nesbs.spaces import Member
 from nesbs.spaces.nasbench201 import EdgeNetwork
 from nesbs.supernet.fused_network import edge_codes, edges_fit
 from nesbs.training import Batch, Record, Step, capture_graph
+from nesbs.training.loop import DESCEND
 
 Criterion = Callable[[Batch], Callable[[Tensor], Tensor]]  # of a batch, the loss of logits (batch, classes): a scalar
 
@@ -95,7 +96,7 @@ class RecordedMembers:
         if device.type == "cuda":
             state = [tensor for member in members for tensor in (*member.parameters(), *member.buffers())]
             momentum = [one for optimiser in optimisers for many in optimiser.state.values() for one in many.values()]
-            graph = capture_graph(self._work, [*state, *momentum], warm_up=self.WARM_UP)
+            graph = capture_graph(self._work, [*state, *momentum], warm_up=self.WARM_UP, own_kernels=True)
 
             def replay() -> list[Tensor]:
                 graph.replay()
@@ -121,7 +122,8 @@ class RecordedMembers:
             if self._settings.clip is not None:
                 reached = [one for one in optimiser.param_groups[0]["params"] if one.grad is not None]
                 nn.utils.clip_grad_norm_(reached, self._settings.clip)
-            optimiser.step()
+            with torch.no_grad():
+                DESCEND(optimiser)
             optimiser.zero_grad(set_to_none=True)  # gradients of the warm-up must not outlive it
         return [loss.detach() for loss in losses]
 
@@ -143,6 +145,6 @@ def joint_step(
     for member, network in zip(members, networks, strict=True):
         if not (isinstance(network, EdgeNetwork) and edges_fit(network, split.device)):
             return None
-        if not set(edge_codes(network.space, member.architecture)) & set(CONVOLUTIONS):
+        if not any(edge_codes(network.space, member.architecture)):  # nothing arrives: what is before has no gradient
             return None
     return JointStep(members, settings, criterion or label_loss(settings))

@@ -138,7 +138,8 @@ def member_training(
         return stays / (1 - share)
 
     def record(step: Step, batch: Batch, optimiser: torch.optim.SGD) -> Step:
-        return CapturedStep(step, batch, member, optimiser)
+        ours = any(part.fused for part in member.modules() if isinstance(part, Units))
+        return CapturedStep(step, batch, member, optimiser, own_kernels=ours)
 
     _choose_kernels(member, split, settings)
     recorded = criterion.record(member) if isinstance(criterion, JointStep) else record

@@ -29,7 +29,7 @@ from nesbs.training import TrainingSettings
 Method = Literal["rounds", "forward"]
 JudgeName = Literal["likelihood", "posterior", "evidence", "trained"]
 WORTH_COMPILING = 10_000  # steps: on an H200 compiling took 9 to 38 s and won 2 to 7 ms a step
-WORTH_OUR_KERNELS = 3_000  # steps: compiling took some 40 s, once for a machine, and won 6 ms a step
+WORTH_OUR_KERNELS = 1_500  # steps: compiling takes some 10 s, once for a machine, and wins 4 to 6 ms a step
 
 
 class LimitSettings(Settings):

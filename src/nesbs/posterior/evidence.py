@@ -20,6 +20,7 @@ from nesbs.posterior.settings import PosteriorSettings
 from nesbs.spaces import Architecture, Space
 from nesbs.spaces.architecture import Cell
 from nesbs.supernet import Supernet, Untrained, predictor
+from nesbs.training import capture_graph
 
 SMALL = 20_000  # architectures: on a GPU the untrained networks of a space up to this size are all scored ahead
 OnProgress = Callable[[int, int], None]  # how many are done, how many there are
@@ -51,6 +52,8 @@ class Evidence:
         self._predict = predictor(supernet, split)
         self._reference_values: dict[int, Tensor] = {}  # by batch
         self._values: dict[tuple[int, tuple[Cell, ...]], Tensor] = {}  # by batch and what is live
+        self._records = split.device.type == "cuda" and supernet.settings.record
+        self._recorded: RecordedMixture | None = None
 
     def of(self, architectures: Sequence[Architecture], step: int) -> Tensor:
         """Return the evidence for each of several architectures, (architectures,)."""
@@ -65,9 +68,16 @@ class Evidence:
     def of_mixture(self, gates: Tensor, step: int) -> Tensor:
         """Return the other part for a mixture weighted by gates (kinds, edges, operations): a differentiable scalar."""
         images, labels = self._batch(step)
-        logits = self._supernet.mixture(images, gates.to(self._split.device))
-        value = -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).float().cpu()
+        if self._records:
+            self._recorded = self._recorded or RecordedMixture(self._mixture_value, images, labels, gates)
+            value = self._recorded(images, labels, gates)
+        else:
+            value = self._mixture_value(images, labels, gates.to(self._split.device)).cpu()
         return value if self._ranks is None else share_below(value, self._reference(step))
+
+    def _mixture_value(self, images: Tensor, labels: Tensor, gates: Tensor) -> Tensor:
+        logits = self._supernet.mixture(images, gates)
+        return -metrics.nll(logits.log_softmax(-1), labels, noise=self._settings.noise).float()
 
     def _batch(self, step: int) -> tuple[Tensor, Tensor]:
         index = self._batches[step % len(self._batches)]
@@ -103,6 +113,37 @@ class Evidence:
         if batch not in self._reference_values:
             self._reference_values[batch] = self._log_likelihood(self._ranks.reference, step)
         return self._reference_values[batch]
+
+
+class RecordedMixture:
+    """A value of images, labels and gates, and its gradient by the gates, recorded as one CUDA graph.
+
+    Else the host would have to launch a mixture's thousands of small kernels one by one.
+    """
+
+    def __init__(
+        self, value_of: Callable[[Tensor, Tensor, Tensor], Tensor], images: Tensor, labels: Tensor, gates: Tensor
+    ) -> None:
+        """`gates` may be elsewhere than the images, and so is the value then."""
+        self._inputs = [images.clone(), labels.clone(), gates.detach().to(images.device, copy=True)]
+
+        @torch.enable_grad()
+        def work() -> tuple[Tensor, Tensor]:
+            images, labels, gates = self._inputs
+            leaf = gates.detach().requires_grad_()
+            value = value_of(images, labels, leaf)
+            [gradient] = torch.autograd.grad(value, leaf)
+            return value.detach(), gradient
+
+        self._graph = capture_graph(work)
+
+    def __call__(self, images: Tensor, labels: Tensor, gates: Tensor) -> Tensor:
+        """Return the value, a scalar that is differentiable by the gates."""
+        for ours, theirs in zip(self._inputs, (images, labels, gates.detach()), strict=True):
+            ours.copy_(theirs)
+        self._graph.replay()
+        value, gradient = (found.to(gates.device, copy=True) for found in self._graph.result)
+        return value + ((gates - gates.detach()) * gradient).sum()  # exactly the value
 
 
 class ReferenceRanks:

@@ -55,12 +55,14 @@ def capture_graph(
     `own_kernels` those of ours that the work launches are compiled side by side.
     """
     before = [tensor.detach().clone() for tensor in state]
-    if own_kernels:
-        compile_ahead(work)
-        _put_back(state, before)
     stream = stream or torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream):  # from the first time on: a gradient remembers its stream, and capturing allows one
+        if own_kernels:
+            try:
+                compile_ahead(work)
+            finally:
+                _put_back(state, before)
         for _ in range(warm_up):
             work()
     torch.cuda.synchronize()
@@ -96,8 +98,15 @@ class CapturedStep:
     WARM_UP = 3  # steps, until every library has chosen its kernels
 
     def __init__(
-        self, step: Callable[[Batch], Tensor], batch: Batch, module: nn.Module, optimiser: torch.optim.Optimizer
+        self,
+        step: Callable[[Batch], Tensor],
+        batch: Batch,
+        module: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        *,
+        own_kernels: bool = False,
     ) -> None:
+        """`own_kernels` says whether the step launches kernels of ours."""
         momentum = [tensor for buffers in optimiser.state.values() for tensor in buffers.values()]
         noise = None if batch.noise is None else batch.noise.clone()
         self._inputs = replace(batch, images=batch.images.clone(), labels=batch.labels.clone(), noise=noise)
@@ -108,7 +117,7 @@ class CapturedStep:
             return loss
 
         state = [*module.parameters(), *module.buffers(), *momentum]
-        self._graph = capture_graph(work, state, warm_up=self.WARM_UP)
+        self._graph = capture_graph(work, state, warm_up=self.WARM_UP, own_kernels=own_kernels)
 
     def __call__(self, batch: Batch) -> Tensor:
         """Run the step on a batch; its loss, valid until the next call."""
