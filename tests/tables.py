@@ -147,7 +147,6 @@ def left_out():
     attack = read("attacks", "record.json")["stages"]["attack"]["seconds"]  # of one ensemble
     judged = 12 * 0.7  # epochs of a candidate, on 70 % of the images
     rows = [  # epochs of a member, and seconds of other work
-        ("the other rows under five seeds", 5 * (14 * 24 + 14 * judged) + 3 * 24, 0),
         ("the paper's method to the letter, five seeds", 5 * 6 * 24, 5 * papers),
         ("n = 5 and a pool of 50, two seeds", 2 * (13 * 24 + 50 * judged), 2 * search),
         ("200 epochs: n = 3 under two seeds, n = 5 under one, the oracle's five", 13 * 200, 2 * search),

@@ -327,7 +327,7 @@ def test_a_picture_is_what_its_records_give(name):
 
 
 def words(page):
-    return TEXTS[page].replace("\n", " ")
+    return re.sub(r"\n *", " ", TEXTS[page])
 
 
 BUDGETS = (5, 10, 20, 30, 40, 50, 60, 80, 100)
@@ -472,15 +472,40 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     for measure in ("error", "nll"):
         assert tables.beyond_chance(record, measure) in said
     means = {name: row["mean"] for name, row in record["methods"].items()}
-    alone = [100 * mean["member_error"]["mean"] for mean in means.values()]
-    assert "an error of {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} % each in the mean".format(*alone) in said
-    gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, means.values(), strict=True)]
-    assert "gains {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
+    shown = [means[name] for name in ("nesbs", "likeliest", "nes-rs", "random")]
+    alone = [100 * mean["member_error"]["mean"] for mean in shown]
+    assert "an error of {:.2f}, {:.2f}, {:.2f} and {:.2f} % in the mean".format(*alone) in said
+    gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, shown, strict=True)]
+    assert "gains {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
     ours, rival, oracle = means["nesbs"], means["likeliest"], means["oracle"]
     assert f"of all, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
     assert abs(ours["disagreement"]["mean"] - rival["disagreement"]["mean"]) < 0.0005
-    chance = [100 * record["methods"]["random"]["difference"]["error"][key] for key in ("mean", "low", "high")]
-    assert "have an error {:.1f} points higher ({:.1f} to {:.1f} over four seeds)".format(*chance) in said
+    behind = {
+        name: [f"{100 * row['difference']['error'][key]:.1f}" for key in ("mean", "low", "high")]
+        for name, row in list(record["methods"].items())[1:]
+    }
+    assert "an error {} points higher ({} to {} over seeds)".format(*behind["deep"]) in said
+    assert "NES-RS {} ({} to {})".format(*behind["nes-rs"]) in said
+    assert "URS {} ({} to {})".format(*behind["urs"]) in said
+    assert "one {} points higher ({} to {})".format(*behind["random"]) in said
+    rivals = ("deep", "nes-rs", "nes-re", "urs")
+    assert min(rivals, key=lambda name: means[name]["error"]["mean"]) == "deep"  # "the best of them"
+    errors = {name: [seed["scores"]["error"] for seed in row["seeds"]] for name, row in record["methods"].items()}
+
+    def apart(one, two):
+        found = paired(errors[one], errors[two])
+        return [100 * value for value in (found.mean, found.low, found.high)]
+
+    assert "by {:.1f} points ({:.1f} to {:.1f})".format(*apart("snapshot", "single-best")) in said
+    dropped = "({:+.2f}, {:.2f} to {:+.2f})".format(*apart("mc-droppath", "single-best"))
+    assert dropped.replace("-", "−") in said
+    _, low, high = apart("nes-rs", "deep")
+    assert low < 0 < high
+    sizes = [record["methods"][name]["cost"]["multiply_adds"]["mean"] / 1e6 for name in ("nesbs", "nes-rs", "oracle")]
+    assert "{:.0f} million multiply-adds an image, NES-RS's choice {:.0f}".format(*sizes) in said
+    assert f"the benchmark's best has {sizes[2]:.0f}; with equal sizes" in said
+    slowest = max(seed["training_seconds"] for seed in record["methods"]["random"]["seeds"])
+    assert f"of `random`, {slowest:.0f} s" in said
     nll = [[seed["scores"]["nll"] for seed in record["methods"][name]["seeds"]] for name in ("likeliest", "nesbs")]
     assert sum(one < two for one, two in zip(*nll, strict=True)) == 4
     assert "ahead under four of the five seeds" in said
@@ -498,14 +523,14 @@ def test_what_is_said_of_cifar10_is_in_the_record():
 
 
 def test_the_table_of_cifar10_is_joined_from_its_seeds():
-    """The page's record is what `python -m benchmarks.joined` makes of the seeds' records, but for the oracle's row."""
+    """The page's record is what `python -m benchmarks.joined` makes of the seeds' records."""
     folder = str(ROOT / "results" / "cifar10-table")
-    seeds = {"nesbs": "*", "nesbs-mc": "*", "likeliest": "*", "random": "-3[1-4]"}
-    made = joined([f"{name}={folder}/seed{pattern}:{name}" for name, pattern in seeds.items()]).to_json()["methods"]
     kept = tables.read("cifar10-table", "comparison.json")["methods"]
-    assert list(kept) == ["nesbs", "nesbs-mc", "likeliest", "oracle", "random"]
-    assert {name: row["mean"] for name, row in made.items()} == {name: kept[name]["mean"] for name in made}
-    assert {name: row["difference"] for name, row in made.items()} == {name: kept[name]["difference"] for name in made}
+    rows = {name: f"{folder}/seed-*:{name}" for name in kept} | {"oracle": f"{folder}/oracle/seed-*:deep"}
+    made = joined([f"{name}={where}" for name, where in rows.items()]).to_json()["methods"]
+    assert {name: row["mean"] for name, row in made.items()} == {name: row["mean"] for name, row in kept.items()}
+    differences = {name: row["difference"] for name, row in made.items()}
+    assert differences == {name: row["difference"] for name, row in kept.items()}
 
 
 def test_what_is_said_of_our_kernels_accuracy_is_in_the_records():

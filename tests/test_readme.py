@@ -49,7 +49,10 @@ def test_the_readmes_figures_are_those_of_the_records():
     assert tables.demo_in_words() in said
     rows = tables.read("cifar10-table", "comparison.json")["methods"]
     error = {name: f"{100 * row['mean']['error']['mean']:.2f} %" for name, row in rows.items()}
-    assert f"chose have an error of {error['nesbs']}, three architectures drawn at random {error['random']}" in said
+    assert f"chose have an error of {error['nesbs']}; NES-RS with as many seconds {error['nes-rs']}" in said
+    assert f"random architectures {error['random']}" in said
+    seconds = {name: row["cost"]["search_seconds"]["mean"] for name, row in rows.items()}
+    assert seconds["nesbs"] == pytest.approx(seconds["nes-rs"], rel=0.1)  # "as many"
     assert f"likeliest, {error['likeliest']}, and of the benchmark's best, {error['oracle']}" in said
 
 

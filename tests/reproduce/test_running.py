@@ -13,6 +13,7 @@ import nesbs.runs.members
 from nesbs.attacks import attack_then_defend
 from nesbs.cluster import Workers, run_tasks
 from nesbs.compare.harness import Harness
+from nesbs.ensemble import design_member
 from nesbs.reproduce import NAMES, Work, experiment, run
 from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
@@ -220,6 +221,15 @@ def test_a_map_keeps_two_groups_apart(monkeypatch):
     name, points = plane(groups, seed=0)
     assert name.startswith("two principal axes (t-SNE needs scikit-learn")
     assert apart(points)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_names_networks_take_the_images_of_smoke(name, tmp_path):
+    for label, _, recipe in Work(experiment(name), "smoke", tmp_path).parts():
+        run = Run.create(tmp_path / label, recipe)
+        drawn = run.space.sample(generator=torch.Generator().manual_seed(0))
+        member = design_member(run.space, drawn, run.data.train, recipe.members).eval()
+        assert member(run.data.test.pixels(slice(0, 2))).shape == (2, 10)
 
 
 @pytest.mark.slow
