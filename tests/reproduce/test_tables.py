@@ -27,8 +27,8 @@ ABOUT = {
     "epochs": {"supernet": 3, "members": 2},
 }
 
-SEARCH = {"epochs": {"supernet": 3, "members": None}}
-MOVED = {"searched_on": "CIFAR-10", "epochs": {"supernet": None, "members": 2}}
+SEARCH = {"epochs": {"supernet": 3, "members": None}, "added": ["dreams"]}
+MOVED = {"searched_on": "CIFAR-10", "epochs": {"supernet": None, "members": 2}, "added": []}
 
 
 def record(name, parts, **more):
@@ -428,6 +428,8 @@ def test_where_the_search_was_made_is_said():
     assert "in the place of CIFAR-10: fashion-mini, 800 training" in text
     assert "space darts; supernet 3 epochs, the search alone." in text
     assert "space darts; cells of the search in the place of CIFAR-10, members 2 epochs." in text
+    assert "the paper's method plus ours: dreams." in text
+    assert "nothing added" not in text  # where no search was made there was nothing to add to
 
 
 def test_the_settings_of_short_attacks_are_said():

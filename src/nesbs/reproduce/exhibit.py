@@ -183,9 +183,9 @@ class Exhibit:
                     f"{formats.count(part.test_images)} test images of {'×'.join(map(str, part.size or ()))} pixels, "
                     f"space {part.space}; {_trained(part)}."
                 )
-        added = [part.added for part in (self.record.parts or {}).values() if part.added is not None]
+        searches = [part.added for part in (self.record.parts or {}).values() if part.searched_on is None]
         nesbs = [row for row in self.experiment.rows if row.startswith("NESBS")]
-        lines += dict.fromkeys(note for each in added for note in added_note(each, nesbs))
+        lines += dict.fromkeys(note for added in searches for note in added_note(added, nesbs))
         if name == "smoke":
             lines.append("This scale shows that everything works; its figures are worth nothing beside the paper's.")
         return lines
