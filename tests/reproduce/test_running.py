@@ -1,5 +1,6 @@
 """Experiments at toy size: run, stopped and gone on with, on shared runs; figures are those of the runs themselves."""
 
+import faulthandler
 import json
 import sys
 import time
@@ -234,6 +235,7 @@ def test_every_names_networks_take_the_images_of_smoke(name, tmp_path):
 
 @pytest.mark.slow
 def test_every_name_runs_at_smoke_within_half_an_hour(tmp_path):
+    faulthandler.dump_traceback_later(31 * 60, exit=True)  # later than for other tests
     began = time.monotonic()
     assert call("reproduce", "all", "--scale", "smoke", "--out", tmp_path / "out", "--quiet") == 0
     assert time.monotonic() - began < 30 * 60
