@@ -478,7 +478,9 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, shown, strict=True)]
     assert "gains {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
     ours, rival, oracle = means["nesbs"], means["likeliest"], means["oracle"]
-    assert f"of all, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
+    assert f"best, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
+    gap = record["methods"]["oracle"]["difference"]["error"]
+    assert f"({-100 * gap['low']:.2f} better to {100 * gap['high']:.2f} worse)" in said
     assert abs(ours["disagreement"]["mean"] - rival["disagreement"]["mean"]) < 0.0005
     behind = {
         name: [f"{100 * row['difference']['error'][key]:.1f}" for key in ("mean", "low", "high")]
@@ -496,16 +498,23 @@ def test_what_is_said_of_cifar10_is_in_the_record():
         found = paired(errors[one], errors[two])
         return [100 * value for value in (found.mean, found.low, found.high)]
 
-    assert "by {:.1f} points ({:.1f} to {:.1f})".format(*apart("snapshot", "single-best")) in said
+    assert "by {:.1f} points ({:.1f} to {:.1f} over seeds)".format(*apart("snapshot", "single-best")) in said
     dropped = "({:+.2f}, {:.2f} to {:+.2f})".format(*apart("mc-droppath", "single-best"))
     assert dropped.replace("-", "−") in said
-    _, low, high = apart("nes-rs", "deep")
-    assert low < 0 < high
+    behind_copies = "{:+.2f} points ({:.2f} to {:+.2f})".format(*apart("nes-rs", "deep"))
+    assert behind_copies.replace("-", "−") in said
+    spent = {
+        name: [seed["search_seconds"] for seed in record["methods"][name]["seeds"]]
+        for name in ("nesbs", "nes-rs", "nes-re", "urs", "deep")
+    }
+    own, others = spent.pop("nesbs"), [seconds for each in spent.values() for seconds in each]
+    ranges = f"{min(others):.0f} to {max(others):.0f}, ours {min(own):.0f} to {max(own):.0f}"
+    assert f"as many seconds as our search: {ranges}" in said
     sizes = [record["methods"][name]["cost"]["multiply_adds"]["mean"] / 1e6 for name in ("nesbs", "nes-rs", "oracle")]
     assert "{:.0f} million multiply-adds an image, NES-RS's choice {:.0f}".format(*sizes) in said
     assert f"the benchmark's best has {sizes[2]:.0f}; with equal sizes" in said
-    slowest = max(seed["training_seconds"] for seed in record["methods"]["random"]["seeds"])
-    assert f"of `random`, {slowest:.0f} s" in said
+    slowest = max(record["methods"]["random"]["seeds"], key=lambda seed: seed["training_seconds"])
+    assert f"of seed {slowest['seed']} ({slowest['training_seconds']:.0f} s)" in said
     nll = [[seed["scores"]["nll"] for seed in record["methods"][name]["seeds"]] for name in ("likeliest", "nesbs")]
     assert sum(one < two for one, two in zip(*nll, strict=True)) == 4
     assert "ahead under four of the five seeds" in said
@@ -527,10 +536,10 @@ def test_the_table_of_cifar10_is_joined_from_its_seeds():
     folder = str(ROOT / "results" / "cifar10-table")
     kept = tables.read("cifar10-table", "comparison.json")["methods"]
     rows = {name: f"{folder}/seed-*:{name}" for name in kept} | {"oracle": f"{folder}/oracle/seed-*:deep"}
+    assert list(kept)[:5] == ["nesbs", "nesbs-mc", "likeliest", "oracle", "deep"]
+    assert list(kept)[5:] == ["nes-rs", "nes-re", "urs", "random", "single-best", "mc-droppath", "snapshot"]
     made = joined([f"{name}={where}" for name, where in rows.items()]).to_json()["methods"]
-    assert {name: row["mean"] for name, row in made.items()} == {name: row["mean"] for name, row in kept.items()}
-    differences = {name: row["difference"] for name, row in made.items()}
-    assert differences == {name: row["difference"] for name, row in kept.items()}
+    assert made == kept
 
 
 def test_what_is_said_of_our_kernels_accuracy_is_in_the_records():

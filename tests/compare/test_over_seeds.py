@@ -279,21 +279,43 @@ def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):
     assert torch.equal(one, next(pool.members(deep[:1])[0].parameters()))
 
 
-def test_networks_whose_weights_were_thrown_away_are_counted_anew(whole, tmp_path):
-    """Records are kept without weights; of the seconds in them none is a later network's."""
+@pytest.fixture
+def without_weights(whole, tmp_path):
+    """A pool whose records were kept without weights, what it is to train again, and the seconds of its stage."""
     shutil.copytree(whole[0] / "seed-0", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     pool, chosen = Pool(run, run.data.test, images="all"), METHODS["urs"].selection(Harness(run)).architectures
-    stage = files.read_json(run.folder / "record.json")
-    stage["stages"][pool.folder.name]["seconds"] += 1000
-    files.write_json(run.folder / "record.json", stage)
-    others = pool.costs()
-    files.write_json(pool.folder / "costs.json", dict.fromkeys(others, 500.0))
+    files.write_json(pool.folder / "costs.json", dict.fromkeys(pool.costs(), 500.0))
     for path in pool.folder.glob("*.safetensors"):
         path.unlink()
+
+    def seconds():
+        return files.read_json(run.folder / "record.json")["stages"][pool.folder.name]["seconds"]
+
+    return pool, chosen, seconds
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_networks_whose_weights_were_removed_are_counted_anew(without_weights, stopped):
+    pool, chosen, seconds = without_weights
+    others, before = len(pool.costs()) - len(chosen), seconds()
+    if stopped:
+        pool.run.progress = Stopping(pool.folder.name, 1)
+        with pytest.raises(StopError):
+            pool.train(chosen)
+        assert list(pool.folder.glob("*.checkpoint.safetensors"))
+        pool.run.progress = Progress()
     pool.train(chosen)
-    assert 0 < pool.seconds(chosen) < 500
-    assert sum(pool.costs().values()) == pytest.approx(pool.seconds(chosen) + 500 * (len(others) - len(chosen)))
+    assert pool.seconds(chosen) == pytest.approx(seconds() - before, abs=0.05)
+    assert sum(pool.costs().values()) == pytest.approx(pool.seconds(chosen) + 500 * others)
+
+
+def test_what_workers_train_anew_is_counted_anew(without_weights):
+    pool, chosen, _ = without_weights
+    for network in pool.to_train(pool.missing(chosen)):
+        network.count(2.0)
+        network.count(1.0)
+    assert pool.seconds(chosen) == 3 * len(chosen)
 
 
 def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):

@@ -74,6 +74,7 @@ class Pool:
         missing = self.missing(architectures)
         if not missing:
             return
+        self._forget(missing)
         progress, training = self.run.progress, self.training
         workers = self.run.workers or workers_of(training.split, training.settings)
         if workers.take(len(missing)):
@@ -90,14 +91,11 @@ class Pool:
 
     def to_train(self, missing: Mapping[str, Architecture]) -> list[Ahead]:
         """What workers are told of these networks."""
-
-        def count(stem: str, seconds: float) -> None:
-            costs = self.costs()
-            files.write_json(self.folder / COSTS, costs | {stem: round(costs.get(stem, 0.0) + seconds, 3)})
-
+        self._forget(missing)
+        networks = {stem: network_in(self.folder, stem, each) for stem, each in missing.items()}
         return [
-            Ahead(self.run, self.folder.name, self.training, network_in(self.folder, stem, each), partial(count, stem))
-            for stem, each in missing.items()
+            Ahead(self.run, self.folder.name, self.training, network, partial(self.count, [stem]))
+            for stem, network in networks.items()
         ]
 
     def seconds(self, architectures: Sequence[Architecture]) -> float:
@@ -110,26 +108,46 @@ class Pool:
         path = self.folder / COSTS
         return files.read_mapping(path) if path.is_file() else {}
 
-    def _members(self, architectures: Sequence[Architecture], stems: Sequence[str], progress: Progress) -> list[Member]:
-        named = list(zip(stems, architectures, strict=True))
+    def count(self, stems: Sequence[str], seconds: float) -> None:
+        """Add seconds that the training of some networks took, in equal parts."""
+        costs = self.costs()
+        more = {stem: round(costs.get(stem, 0.0) + seconds / len(stems), 6) for stem in stems}
+        files.write_json(self.folder / COSTS, costs | more)
 
+    def _forget(self, missing: Mapping[str, Architecture]) -> None:
+        """Drop the costs of networks that are trained from their beginning again: their weights were removed."""
+        costs = self.costs()
+        begun = {stem for stem, each in missing.items() if network_in(self.folder, stem, each).checkpoint.is_file()}
+        kept = {stem: cost for stem, cost in costs.items() if stem not in missing or stem in begun}
+        if kept != costs:
+            files.write_json(self.folder / COSTS, kept)
+
+    def _members(self, architectures: Sequence[Architecture], stems: Sequence[str], progress: Progress) -> list[Member]:
         @contextlib.contextmanager
         def stage(_: int) -> Iterator[Stage]:
-            name, costs = self.folder.name, self.costs()
-            work = Stage(self.run.folder, name, device=self.run.device, progress=progress)
             absent = [stem for stem in stems if not (self.folder / f"{stem}.safetensors").is_file()]
-            # What an earlier command began is in the stage's seconds already, and in no network's.
-            begun = any(network_in(self.folder, stem, each).checkpoint.is_file() for stem, each in named)
-            before = sum(costs.values()) if begun else work.seconds
-            new = [stem for stem in absent if not (begun and stem in costs)]
+            work = _Counted(self, absent, progress)
             yield work
-            spent = work.seconds  # what the record will say: writing it takes a while on a busy machine
             work.write()
-            share = max(spent - before, 0.0) / max(len(new), 1)
-            files.write_json(self.folder / COSTS, costs | {stem: round(share, 3) for stem in new})
 
         here = Workers()  # what others were to train, they have trained
         return trained_members(architectures, self.training, folder=self.folder, stage=stage, stems=stems, workers=here)
+
+
+class _Counted(Stage):
+    """A stage whose seconds are also those of the networks that it trains, epoch by epoch: a kill loses none."""
+
+    def __init__(self, pool: Pool, stems: Sequence[str], progress: Progress) -> None:
+        run = pool.run
+        super().__init__(run.folder, pool.folder.name, device=run.device, progress=progress)
+        self._pool, self._stems, self._counted = pool, stems, self.seconds
+
+    def write(self) -> None:
+        """Bring the record and the networks' costs up to date."""
+        super().write()
+        now = self.seconds
+        self._pool.count(self._stems, now - self._counted)
+        self._counted = now
 
 
 class _Part(Progress):
