@@ -50,7 +50,7 @@ def test_the_readmes_figures_are_those_of_the_records():
     rows = tables.read("cifar10-table", "comparison.json")["methods"]
     error = {name: f"{100 * row['mean']['error']['mean']:.2f} %" for name, row in rows.items()}
     assert f"chose have an error of {error['nesbs']}; NES-RS with as many seconds {error['nes-rs']}" in said
-    assert f"(with half the size), random ones {error['random']}" in said
+    assert f"(networks half as large), random ones {error['random']}" in said
     sizes = {name: row["cost"]["multiply_adds"]["mean"] for name, row in rows.items()}
     assert sizes["nes-rs"] == pytest.approx(sizes["nesbs"] / 2, rel=0.01)
     seconds = {name: row["cost"]["search_seconds"]["mean"] for name, row in rows.items()}
