@@ -29,6 +29,8 @@ CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|"  # of the toy space; p
 SMALLER = {
     "rivals.pool=36": "rivals.pool=4",
     "rivals.pool_epochs=2": "rivals.pool_epochs=1",
+    "rivals.pool_epochs=12": "rivals.pool_epochs=1",
+    "members.epochs=24": "members.epochs=3",
     f'rivals.architecture="{CELL}+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"': f'rivals.architecture="{CELL}"',
 }
 # Added to a command of this name: what makes it short.
