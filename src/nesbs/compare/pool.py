@@ -74,11 +74,12 @@ class Pool:
         missing = self.missing(architectures)
         if not missing:
             return
-        self._forget(missing)
         progress, training = self.run.progress, self.training
         workers = self.run.workers or workers_of(training.split, training.settings)
         if workers.take(len(missing)):
             train_ahead(self.to_train(missing), workers, progress)
+        else:
+            self._forget(missing)
         stems = list(missing)
         progress.start(self.folder.name, len(missing) * self.settings.epochs)
         done = 0
@@ -135,7 +136,7 @@ class Pool:
 
 
 class _Counted(Stage):
-    """A stage whose seconds are also those of the networks that it trains, epoch by epoch: a kill loses none."""
+    """A stage whose seconds are also those of the networks that it trains, epoch by epoch: a kill loses one at most."""
 
     def __init__(self, pool: Pool, stems: Sequence[str], progress: Progress) -> None:
         run = pool.run
