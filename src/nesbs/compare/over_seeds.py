@@ -4,6 +4,7 @@
 
 Each seed has a run folder of its own, in which every method has the same data, splits, supernet and trained networks;
 nothing is trained twice, and the same command resumes. More methods or more seeds in the same folder use what is there.
+The networks that were trained for `nesbs` are also the run's members, so that it predicts as any other run does.
 """
 
 from collections.abc import Sequence

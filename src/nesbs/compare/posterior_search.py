@@ -9,6 +9,7 @@ from nesbs.compare.harness import CurveHarness, Harness, Point
 from nesbs.compare.method import Method
 from nesbs.ensemble import Selection, ShortTraining, decide, search
 from nesbs.posterior import Posterior
+from nesbs.records.comparison import OutcomeRecord
 from nesbs.records.recipe import Recipe
 from nesbs.samplers import MonteCarlo, NoEnsembleError, Proposal, Sampler, SvgdRd, get_sampler
 from nesbs.spaces import Architecture
@@ -107,6 +108,13 @@ class RunSearch(PosteriorSearch):
     def choose(self, harness: Harness) -> Selection:
         """Take the run's own selection."""
         return harness.run.selection() if harness.settings.seconds is None else super().choose(harness)
+
+    def outcome(self, harness: Harness) -> OutcomeRecord:
+        """Measure the selection; the networks that were trained for it become the run's members, ready to be used."""
+        outcome = super().outcome(harness)
+        if harness.settings.seconds is None:
+            harness.run.adopt(harness.trained.folder)
+        return outcome
 
 
 def _proposals(harness: CurveHarness, point: Point, sampler: Sampler, rounds: int) -> list[Proposal]:

@@ -46,7 +46,7 @@ def trained_members(
         build_member(space, architecture, split, settings, seed=seed, name=name)
         for architecture, name in zip(architectures, names, strict=True)
     ]
-    of = [f"member {name} of seed {seed}" for name in names]
+    of = [_of(network, seed) for network in networks]
     losses = {index: _load(members[index], path, of[index]) for index, path in enumerate(paths) if path.is_file()}
     missing = [index for index in range(len(paths)) if index not in losses]
     if not missing:
@@ -101,6 +101,20 @@ def network_in(folder: Path, stem: str | int, architecture: Architecture) -> Net
     return Network(_checkpoint(folder / f"{stem}.safetensors"), architecture, name)
 
 
+def copy_members(
+    architectures: Sequence[Architecture], stems: Sequence[str], *, source: Path, folder: Path, seed: int
+) -> list[list[float]]:
+    """Copy trained networks with these file names from one folder to another as its members 0, 1, …; their losses."""
+    losses = []
+    for place, (stem, architecture) in enumerate(zip(stems, architectures, strict=True)):
+        network, member = network_in(source, stem, architecture), network_in(folder, place, architecture)
+        path = source / f"{stem}.safetensors"
+        tensors, about = files.read_tensors(path, of=_of(network, seed))
+        losses.append(list(files.about_json(about, "losses", path)))
+        files.write_tensors(folder / f"{place}.safetensors", tensors, **about, of=_of(member, seed))
+    return losses
+
+
 def workers_of(split: Split, settings: MemberSettings) -> Workers:
     """Those that the recipe names: processes on a CPU, else this one, also under torchrun."""
     return Workers(settings.workers if split.device.type == "cpu" and processes() == 1 else 1)
@@ -132,6 +146,11 @@ def _load(member: Member, path: Path, of: str) -> list[float]:
     member.eval()
     files.discard(_checkpoint(path))
     return list(files.about_json(about, "losses", path))
+
+
+def _of(network: Network, seed: int) -> str:
+    """Whose weights a file holds."""
+    return f"member {network.name} of seed {seed}"
 
 
 def _checkpoint(path: Path) -> Path:

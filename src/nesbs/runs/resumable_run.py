@@ -25,7 +25,7 @@ from nesbs import files, rng
 from nesbs.cluster import Workers
 from nesbs.cluster.torchrun import on_all_ranks
 from nesbs.data import Dataset, Split, load_dataset
-from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, search
+from nesbs.ensemble import Ensemble, Limits, SearchSettings, Selection, by_content, search
 from nesbs.errors import DivergedError, NesbsError
 from nesbs.evaluation import EvaluationSettings
 from nesbs.posterior import Posterior, ReferenceRanks, fit_posterior, reference_ranks
@@ -50,12 +50,12 @@ from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
 from nesbs.runs.member_costs import RunCosts
-from nesbs.runs.members import network_in, trained_members, workers_of
+from nesbs.runs.members import copy_members, network_in, trained_members, workers_of
 from nesbs.runs.plan import planned_stages
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Progress, Stage, device_name
 from nesbs.samplers import Sampler, Uniform, get_sampler
-from nesbs.spaces import Architecture, Space, get_space
+from nesbs.spaces import Architecture, Space, get_space, sizes_of
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 from nesbs.training import make_current
 from nesbs.training.threads import use_threads
@@ -348,6 +348,26 @@ class Run:
             with locked(self.folder):
                 keep(self.classifier(ensemble), folder)
         return ensemble
+
+    def adopt(self, pool: Path) -> None:
+        """Copy the run's members from a folder of networks that were trained as members are, named `by_content`.
+
+        Nothing is trained: where nothing is chosen yet, or a network is missing, nothing is copied. Members that the
+        run has, or has begun to train, stay. The seconds of the networks' training are not counted again.
+        """
+        begun = MEMBERS in (self.record.stages or {}) and any((self.folder / MEMBERS).glob("*.safetensors"))
+        if begun or not (self.folder / "selection.json").is_file():
+            return
+        architectures = self.selection().architectures
+        stems = by_content(architectures)
+        if not all((pool / f"{stem}.safetensors").is_file() for stem in stems):
+            return
+        with self.stage(MEMBERS, len(stems)) as stage:
+            folder, images = self.folder / MEMBERS, self.train_images
+            losses = copy_members(architectures, stems, source=pool, folder=folder, seed=self.recipe.seed)
+            members = self.ensemble().members
+            # Last: until the record knows of the members, a run that was killed here does all of it again.
+            stage.note(**sizes_of(members, (images.channels, *images.size)), losses=losses)  # type: ignore[arg-type]
 
     def classifier(self, ensemble: Ensemble) -> ClassifierRecord:
         """What predicting with the trained ensemble needs (`members/classifier.json`)."""
