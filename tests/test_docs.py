@@ -40,6 +40,7 @@ from nesbs.evaluation import paired
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
 from nesbs.reproduce import experiment
+from nesbs.reproduce.spec import paper_figures
 from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import recipe_names
@@ -209,6 +210,7 @@ CHECKS = {
     [
         ("results", "cifar10", lambda: tables.compared(tables.read("cifar10-table", "comparison.json"))),
         ("results", "left out", tables.left_out),
+        ("results", "headline", lambda: tables.compared(tables.read("cifar10-headline", "comparison.json"))),
         ("results", "demo", tables.demo),
         ("results", "benchmark", tables.benchmark),
         ("results", "demo-darts", lambda: tables.one_run("demo-darts")),
@@ -531,14 +533,73 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert f"Alone a search takes {warm:.0f} to {whole:.0f} s" in said
 
 
-def test_the_table_of_cifar10_is_joined_from_its_seeds():
-    """The page's record is what `python -m benchmarks.joined` makes of the seeds' records."""
-    folder = str(ROOT / "results" / "cifar10-table")
-    kept = tables.read("cifar10-table", "comparison.json")["methods"]
-    rows = {name: f"{folder}/seed-*:{name}" for name in kept} | {"oracle": f"{folder}/oracle/seed-*:deep"}
-    assert list(kept)[:5] == ["nesbs", "nesbs-mc", "likeliest", "oracle", "deep"]
-    assert list(kept)[5:] == ["nes-rs", "nes-re", "urs", "random", "single-best", "mc-droppath", "snapshot"]
-    made = joined([f"{name}={where}" for name, where in rows.items()]).to_json()["methods"]
+def test_what_is_said_of_five_members_is_in_the_record():
+    """One seed: intervals are over images."""
+    rows, said = tables.read("cifar10-table", "five", "comparison.json")["methods"], words("results")
+    error, nll = ({name: row["mean"][measure]["mean"] for name, row in rows.items()} for measure in ("error", "nll"))
+    found = [100 * error[name] for name in ("nesbs-5", "nesbs-mc-5", "nesbs")]
+    assert "one seed so far, 31: error {:.2f} %, by Monte Carlo {:.2f}, with three {:.2f}".format(*found) in said
+    apart = {name: rows["nesbs"]["images"]["difference"][name] for name in ("error", "nll")}
+    worse = "({low:.4f} to {high:.4f} better over images)".format(**apart["nll"])
+    assert f"{nll['nesbs-5']:.4f} against {nll['nesbs']:.4f} {worse}" in said
+    assert apart["error"]["low"] < 0 < apart["error"]["high"]  # "not told apart"
+    assert all([seed["seed"] for seed in row["seeds"]] == [31] for row in rows.values())
+
+
+def test_what_is_said_of_the_recipe_in_full_is_in_the_record():
+    record, said = tables.read("cifar10-headline", "comparison.json"), words("results")
+    for measure in ("error", "nll"):
+        assert tables.beyond_chance(record, measure) in said
+    rows = record["methods"]
+    ours = [100 * seed["scores"]["error"] for seed in rows["nesbs"]["seeds"]]
+    assert "**Three members: {:.2f} and {:.2f} %**".format(*ours) in said
+    header = resources.files("nesbs").joinpath("recipes", "cifar10-nasbench201.yaml").read_text()
+    five, oracle = (100 * rows[name]["mean"]["error"]["mean"] for name in ("nesbs-5", "oracle"))
+    assert "{:.2f} and {:.2f} % under two seeds, five networks {:.2f} % under one".format(*ours, five) in header
+    papers = paper_figures("table1").rows
+    monte_carlo, svgd, deep = (
+        papers[name]["CIFAR-10"] for name in ("NESBS (MC Sampling)", "NESBS (SVGD-RD)", "DeepEns")
+    )
+    assert f"The paper reports {monte_carlo} % by Monte Carlo, {svgd} % by SVGD-RD and {deep} % for its" in said
+    means = {name: row["mean"] for name, row in rows.items()}
+    gap = [-100 * rows["nesbs-5"]["images"]["difference"]["error"][key] for key in ("mean", "high", "low")]
+    assert f"**Five members: {five:.2f} %**, one seed; " + "{:.2f} points better than its three".format(*gap) in said
+    assert "({1:.2f} to {2:.2f} over images)".format(*gap) in said
+    cost = {name: row["seeds"][0]["multiply_adds"] for name, row in rows.items()}  # all of seed 31
+    assert f"for {cost['nesbs-5'] / cost['nesbs']:.1f} times the multiply-adds" in said
+    assert f"has {oracle:.2f} %, one seed, and is not told apart" in said
+    alone = [100 * means[name]["member_error"]["mean"] for name in ("nesbs", "oracle", "nesbs-5")]
+    assert "an error of {:.2f} %, the oracle's of {:.2f} %, the five of {:.2f} %".format(*alone) in said
+    three, many = (rows[name]["seeds"][0]["architectures"] for name in ("nesbs", "nesbs-5"))
+    assert set(three) < set(many)
+    found = [tables.read("cifar10-headline", *parts, "posterior.json") for parts in (["seed-31"], ["five", "seed-31"])]
+    assert found[0] == found[1]
+    step = tables.read("benchmarks", "h200-members.json")["results"][1]["seconds"]
+    assert f"three members of 200 epochs take some {200 * (50_000 // 256) * step:.0f} s by their steps" in said
+
+
+JOINED = {  # rows of a page's comparison by their folders and methods, of which `python -m benchmarks.joined` makes it
+    "cifar10-table": {
+        **dict.fromkeys(("nesbs", "nesbs-mc", "likeliest"), "seed-*"),
+        "oracle": "oracle/seed-*:deep",
+        **dict.fromkeys(("deep", "nes-rs", "nes-re", "urs", "random"), "seed-*"),
+        **dict.fromkeys(("single-best", "mc-droppath", "snapshot"), "seed-*"),
+    },
+    "cifar10-table/five": {
+        "nesbs-5": "seed-*:nesbs",
+        "nesbs-mc-5": "seed-*:nesbs-mc",
+        "nesbs": "../seed-31",
+    },
+    "cifar10-headline": {"nesbs": "seed-*", "oracle": "seed-31:deep", "nesbs-5": "five/seed-*:nesbs"},
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_comparison_of_the_page_is_joined_from_its_seeds(name):
+    kept = tables.read(name, "comparison.json")["methods"]
+    rows = {row: where if ":" in where else f"{where}:{row}" for row, where in JOINED[name].items()}
+    made = joined([f"{row}={ROOT / 'results' / name}/{where}" for row, where in rows.items()]).to_json()["methods"]
+    assert list(made) == list(kept)
     assert made == kept
 
 
@@ -904,7 +965,7 @@ def test_what_is_said_of_the_best_response_is_in_the_record():
     assert f"a gap of {leave} against {best} in the mean, under two of three seeds" in said
     after = tables.by_response()["after, leave-one-out"]
     assert sum(one["errors"]["gap"] < two["errors"]["gap"] for one, two in zip(after, during, strict=True)) == 2
-    papers = yaml.safe_load(resources.files("nesbs").joinpath("reproduce", "paper", "table7.yaml").read_text())["rows"]
+    papers = paper_figures("table7").rows
     theirs = papers["NESBS (MC Sampling)"]
     assert f"({theirs['best-response']} % error with the best response, {theirs['post-training']} % after)" in said
     assert f"it does not show ({straight}), nor between posteriors that are as undecided ({leave_as})" in said
