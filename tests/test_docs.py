@@ -56,6 +56,8 @@ PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 NOTES = "results/ranking/README"  # the laboratory notes: no page of the site
 TEXTS = {**PAGES, **{name: (ROOT / f"{name}.md").read_text() for name in ("README", "CONTRIBUTING", NOTES)}}
 
+ENSEMBLE = ROOT / "results" / "cifar10-ensemble"  # trained networks, to be tried
+
 
 @pytest.fixture
 def place(page, tmp_path, monkeypatch):
@@ -76,6 +78,7 @@ def place(page, tmp_path, monkeypatch):
 def test_what_a_page_tells_its_reader_to_type_runs(page, place):
     """All commands of a page in their order, then all its code, in one folder: each finds what came before."""
     names = {"runs/demo-SEED": "runs/demo-0", "SEED": "0", "data.root=DATA": "data.root=null", "all": "fog,jpeg"}
+    names |= {str(ENSEMBLE.relative_to(ROOT)): str(ENSEMBLE), "photo.jpg": "FOLDER/cat/1.png"}
     for command in commands(PAGES[page]):
         run_command(command, names)
     space = {}
@@ -576,6 +579,24 @@ def test_what_is_said_of_the_recipe_in_full_is_in_the_record():
     assert found[0] == found[1]
     step = tables.read("benchmarks", "h200-members.json")["results"][1]["seconds"]
     assert f"three members of 200 epochs take some {200 * (50_000 // 256) * step:.0f} s by their steps" in said
+
+
+def test_the_ensemble_that_may_be_tried_is_the_records_and_answers_as_it():
+    classifier, found = load(ENSEMBLE), tables.read("cifar10-headline", "half.json")
+    assert ENSEMBLE.name in words("results")
+    [ours, _] = tables.read("cifar10-headline", "comparison.json")["methods"]["nesbs"]["seeds"]
+    assert [str(each) for each in classifier.ensemble.architectures] == ours["architectures"]
+    assert classifier.held_out is not None
+    assert found["error"][0] == pytest.approx(ours["scores"]["error"], abs=1e-9)
+    assert found["nll"][0] == pytest.approx(ours["scores"]["nll"], abs=1e-4)
+    assert found["same"] >= 0.999
+    held = [path for path in ENSEMBLE.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in held) == found["bytes"] <= 8 * 2**20
+    assert not [path for path in held if path.name in ("predictions.json", "report.html")]  # hold images of the data
+    changed = round((1 - found["same"]) * found["images"])
+    assert f"Rounding changes the answer to {changed} of the {found['images']:,} test images" in words("results")
+    assert abs(found["nll"][1] - found["nll"][0]) < 0.00001  # as the page says
+    assert f"({found['bytes'] / 2**20:.1f} MiB)" in words("results")
 
 
 JOINED = {  # rows of a page's comparison by their folders and methods, of which `python -m benchmarks.joined` makes it

@@ -12,6 +12,7 @@ from deploy.test_load import edit
 from toys import call, tiny
 
 import nesbs
+from benchmarks.half import measure
 from nesbs import files
 from nesbs.deploy import export_classifier, exporting, kept_images, measure_latency
 from nesbs.deploy.exporting import check_place, is_export, try_out
@@ -243,8 +244,13 @@ def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_p
     assert next(half.ensemble.parameters()).dtype == torch.float32
     probabilities = [each.predict_proba(images)[torch.arange(1000), test.labels] for each in (half, whole)]
     assert 0 < abs(float((probabilities[0].log() - probabilities[1].log()).mean())) < 0.001
+    assert half.held_out == whole.held_out is not None  # for --abstain and --coverage
+    both = measure(run, out, root=str(tmp_path), device="cpu")
+    assert both["same"] >= 0.999
+    assert both["bytes"] == sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     assert call("evaluate", out, "--root", tmp_path, "--quiet") == 0
     found, before = (files.read_json(folder / "metrics.json")["ensemble"] for folder in (out, run))
     assert found["nll"] == pytest.approx(before["nll"], abs=0.001)
+    assert both["nll"] == pytest.approx([before["nll"], found["nll"]], abs=1e-6)
     assert call("export", run, "--out", out, "--to", "half") == 2
     assert "half is there already: name a new folder" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 from nesbs import files
 from nesbs.deploy.load import load
 from nesbs.errors import NesbsError
-from nesbs.records import ClassifierRecord, RunRecord
+from nesbs.records import ClassifierRecord, HeldOutAnswers, RunRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.search import SelectionRecord
 from nesbs.runs.folder import read_recipe
@@ -16,7 +16,8 @@ def write_half_run(run: Path, out: Path) -> int:
     """Write what `nesbs evaluate` and `nesbs predict` need of a finished run into a new folder; return its bytes.
 
     Weights of convolutions and linear layers are rounded to float16, and read back as float32. Everything else stays as
-    it is: what BatchNorm holds is small and may lie beyond float16. The recipe's `data.root` is left out.
+    it is: what BatchNorm holds is small and may lie beyond float16. The recipe's `data.root` is left out. Thresholds of
+    `nesbs predict --abstain` and `--coverage` stay those of the answers before rounding.
 
     >>> import tempfile
     >>> from nesbs.runs import Run, load_recipe
@@ -44,7 +45,8 @@ def write_half_run(run: Path, out: Path) -> int:
         members.append(member.replace(sha256=files.file_checksum(path)))
     recipe = read_recipe(run)
     recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"root": None})})
-    for name in (RunRecord.FILE, SelectionRecord.FILE):
+    held_out = f"{MEMBERS}/{HeldOutAnswers.FILE}"
+    for name in (RunRecord.FILE, SelectionRecord.FILE, *([held_out] if (run / held_out).is_file() else [])):
         files.write_text(out / name, files.read_text(run / name))
     record.replace(members=tuple(members)).write(out / MEMBERS / ClassifierRecord.FILE)
     files.write_text(out / RECIPE, recipe.to_yaml())  # last: it says that a run is there
