@@ -55,8 +55,10 @@ def sides(monkeypatch):
 
         return shown
 
-    for kind, name in ((Supernet, "forward"), (Supernet, "mixture"), (Member, "forward"), (Member, "outputs")):
-        monkeypatch.setattr(kind, name, watched(getattr(kind, name), seen[kind]))
+    ways = {Supernet: ("forward", "mixture", "mixture_of_open"), Member: ("forward", "outputs")}
+    for kind, names in ways.items():
+        for name in names:
+            monkeypatch.setattr(kind, name, watched(getattr(kind, name), seen[kind]))
     return seen
 
 

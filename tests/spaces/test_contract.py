@@ -9,6 +9,7 @@ from contracts import SPACES, TOYS
 from scipy import stats
 
 from nesbs.errors import NesbsError
+from nesbs.spaces import PathNetwork
 
 
 @pytest.mark.parametrize("make", SPACES)
@@ -90,6 +91,33 @@ def test_one_path_equals_the_mixture_with_its_gates(make, random):
             weights[row, max(choice, 0)] = 1
         mixed = supernet.mixture(images, space.gates(weights))
         torch.testing.assert_close(mixed, supernet(images, architecture), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", SPACES)
+@pytest.mark.parametrize("partial", [1, 2])
+def test_no_gradient_is_computed_through_a_gate_that_is_0(make, partial, random):
+    """Those of the gates are the same without; operations whose gate is 0 get none at all."""
+    space = make()
+    supernet = space.supernet(classes=5, in_channels=1, channels=4, cells=3, affine=False, partial=partial)
+    images = torch.rand(6, 1, 8, 8, generator=random)
+    weights = torch.zeros(len(space.variables), max(len(variable.choices) for variable in space.variables))
+    drawn = next(one for one in space.sample(20, generator=random) if not space.is_dead(one))
+    for row, choice in enumerate(space.encode(drawn)):
+        weights[row, max(choice, 0)] = 1
+    found = []
+    for mixture in (supernet.mixture, supernet.mixture_of_open):
+        gates = space.gates(weights).clone().requires_grad_()
+        logits = mixture(images, gates)
+        slope, *by_weights = torch.autograd.grad(
+            logits.log_softmax(-1)[:, 0].sum(), [gates, *supernet.parameters()], allow_unused=True
+        )
+        found.append((logits.detach(), slope, [value is not None for value in by_weights]))
+    (logits, slope, reached), (other, same, open_reached) = found
+    torch.testing.assert_close(other, logits, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(same, slope, atol=1e-4, rtol=1e-4)
+    assert int((same[space.gates(weights) == 0] != 0).sum()) > 0  # what has no weight has a slope all the same
+    spared = type(supernet).mixture_of_open is not PathNetwork.mixture_of_open
+    assert sum(open_reached) < sum(reached) if spared else open_reached == reached
 
 
 @pytest.mark.parametrize("make", SPACES)

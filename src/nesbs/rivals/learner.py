@@ -60,7 +60,7 @@ class Learner(nn.Module):
 
     def mixture_loss(self, gates: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The loss of all operations at once, weighted by `gates` (kinds of cell, edges, operations)."""
-        return F.cross_entropy(self.supernet.mixture(images, gates.to(images.device)), labels)
+        return F.cross_entropy(self.supernet.mixture_of_open(images, gates), labels)
 
     def path_loss(self, batch: Batch, path: Architecture) -> Tensor:
         """The loss of a training batch along a path."""

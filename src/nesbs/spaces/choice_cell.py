@@ -1,6 +1,7 @@
 """A cell with operations to choose from: one path through it, many at once, or a mixture of all."""
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from nesbs.spaces.architecture import Cell
-from nesbs.spaces.operations import Identity, Units, scaled
+from nesbs.spaces.operations import Identity, Partial, Units, scaled
 from nesbs.spaces.shared_state import SharedState, along_edge, join_states
 
+Opened = Sequence[Sequence[bool]]  # of every edge and operation: whether its gate is not 0
 Edges = Mapping[tuple[int, int], Sequence[str]]  # (target, source) → the operations built on that edge
 
 
@@ -84,21 +86,51 @@ class ChoiceCell(nn.Module):
             states.append(SharedState(inputs[0].values[:0] if values is None else values, rows))
         return states
 
-    def mixture(self, inputs: list[Tensor], gates: Tensor, operations: Sequence[str]) -> list[Tensor | None]:
-        """All states of the cell with every operation weighted: gates (edges, operations)."""
+    def mixture(
+        self, inputs: list[Tensor], gates: Tensor, operations: Sequence[str], opened: Opened | None = None
+    ) -> list[Tensor | None]:
+        """All states of the cell with every operation weighted: gates (edges, operations).
+
+        `opened` says which gates are not 0; by default all. No gradient is computed through the others' operations:
+        it is 0, and what they put out counts for the gradient of their gates alone.
+        """
         states: list[Tensor | None] = list(inputs)
-        gate = iter(gates)
+        numbers = itertools.count()
+        columns: dict[tuple[int, ...], Tensor] = {}  # of the gates, by the operations that an edge has
         target = len(inputs)
         while f"{target}_0" in self.edges:
             total: Tensor | None = None
             for source in range(target):
-                weights = next(gate)
-                for op, module in self.edges[f"{target}_{source}"].items():  # type: ignore[operator]
-                    out = weights[operations.index(op)] * module(states[source])
-                    total = out if total is None else total + out
+                number, modules = next(numbers), dict(self.edges[f"{target}_{source}"].items())  # type: ignore[operator]
+                places = tuple(operations.index(op) for op in modules)
+                if places not in columns:  # without an index: the host would have to send it to a GPU
+                    columns[places] = torch.stack([gates[:, place] for place in places], 1)
+                passing = [opened is None or opened[number][place] for place in places]
+                out = _weighted(list(modules.values()), states[source], columns[places][number], passing)  # type: ignore[arg-type]
+                total = out if total is None else total + out
             states.append(total)
             target += 1
         return states
+
+
+def _weighted(modules: Sequence[nn.Module], x: Tensor, weights: Tensor, passing: Sequence[bool]) -> Tensor:
+    """What an edge carries: the sum of its operations' outputs, each times its weight (operations,).
+
+    Partial channels that pass by are the same for every operation, so they are put together once.
+    """
+    first = modules[0]
+    if isinstance(first, Partial):
+        through, past = first.part(x)
+        changed = _weighted([module.module for module in modules], through, weights, passing)  # type: ignore[misc]
+        return first.put_together(changed, weights.sum() * first.bypass(past))
+    outputs = []
+    for module, passes in zip(modules, passing, strict=True):
+        with torch.set_grad_enabled(passes and torch.is_grad_enabled()):
+            outputs.append(module(x))
+    channels_last = outputs[0].stride(1) == 1  # in memory; so it stays
+    stacked = torch.stack([out.permute(0, 2, 3, 1) if channels_last else out for out in outputs])
+    total = (weights[:, None, None, None, None] * stacked).sum(0)
+    return total.permute(0, 3, 1, 2) if channels_last else total
 
 
 @functools.cache

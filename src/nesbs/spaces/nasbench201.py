@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text, live
-from nesbs.spaces.choice_cell import ChoiceCell, Edges
+from nesbs.spaces.choice_cell import ChoiceCell, Edges, Opened
 from nesbs.spaces.convolution import Convolution
 from nesbs.spaces.operations import (
     Norm,
@@ -166,8 +166,15 @@ class EdgeNetwork(PathNetwork):
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
-        operations = self.space.operations
-        return self._run(images, lambda _, cell, x: cell.mixture([x], gates[0], operations))
+        return self._mixture(images, gates)
+
+    def mixture_of_open(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Run all paths, weighted, without gradients through what has no weight."""
+        return self._mixture(images, gates.to(images.device), (gates != 0).tolist())
+
+    def _mixture(self, images: Tensor, gates: Tensor, opened: Sequence[Opened] | None = None) -> Tensor:
+        operations, own = self.space.operations, None if opened is None else opened[0]
+        return self._run(images, lambda _, cell, x: cell.mixture([x], gates[0], operations, own))
 
     def _run(self, images: Tensor, states: Callable[[int, ChoiceCell, Tensor], list[Tensor | None]]) -> Tensor:
         x = self.stem(self.normalise(images))

@@ -219,12 +219,19 @@ class Partial(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same channels as x, the same or half the size."""
+        through, past = self.part(x)
+        changed: Tensor = self.module(through)
+        return changed if self.parts == 1 else self.put_together(changed, self.bypass(past))
+
+    def part(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The channels of x that go through the operation, and the rest."""
         width = x.shape[1] // self.parts
         through, past = x.split([width, x.shape[1] - width], 1)
-        changed: Tensor = self.module(through)
-        if self.parts == 1:
-            return changed
-        unchanged: Tensor = self.bypass(past)
+        return through, past
+
+    def put_together(self, changed: Tensor, unchanged: Tensor) -> Tensor:
+        """What went through the operation and what passed by, shuffled."""
+        width = changed.shape[1]
         # Channel c of part p goes to c · parts + p: parts are laid side by side along an axis of their own.
         if changed.stride(1) == 1:  # channels last in memory
             rest = unchanged.permute(0, 2, 3, 1).unflatten(-1, (-1, width)).transpose(-1, -2)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nesbs.errors import NesbsError, did_you_mean
 from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text, live
+from nesbs.spaces.choice_cell import Opened
 from nesbs.spaces.convolution import Convolution
 from nesbs.spaces.operations import Norm, Normalise, Partial, check_parts, member_norm, operation, supernet_norm
 from nesbs.spaces.outside_cells import AGAIN, KINDS, OutsideArchitecture, read_edges
@@ -305,11 +306,18 @@ class PairNetwork(PathNetwork):
 
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted."""
+        return self._mixture(images, gates)
+
+    def mixture_of_open(self, images: Tensor, gates: Tensor) -> Tensor:
+        """Run all paths, weighted, without gradients through what has no weight."""
+        return self._mixture(images, gates.to(images.device), (gates != 0).tolist())
+
+    def _mixture(self, images: Tensor, gates: Tensor, opened: Sequence[Opened] | None = None) -> Tensor:
         operations = self.space.operations
 
         def output(_: int, cell: PairCell, before_last: Tensor, last: Tensor) -> Tensor:
-            inputs = [cell.first(before_last), cell.second(last)]
-            return cell.side_by_side(cell.mixture(inputs, gates[cell.kind], operations))
+            inputs, own = [cell.first(before_last), cell.second(last)], None if opened is None else opened[cell.kind]
+            return cell.side_by_side(cell.mixture(inputs, gates[cell.kind], operations, own))
 
         return self._run(images, output)[0]
 

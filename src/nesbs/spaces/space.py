@@ -245,6 +245,13 @@ class PathNetwork(nn.Module, ABC):
     def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
         """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
 
+    def mixture_of_open(self, images: Tensor, gates: Tensor) -> Tensor:
+        """`mixture` that may leave out gradients that are 0: those through an operation whose gate is 0.
+
+        The host reads the gates, which may lie there. By default none is left out.
+        """
+        return self.mixture(images, gates.to(images.device))
+
 
 class Member(nn.Module):
     """A stand-alone network: the operations of one architecture and nothing else."""

@@ -84,6 +84,10 @@ class Supernet(nn.Module):
         """Logits with every operation weighted by gates (kinds of cell, edges, operations)."""
         return self.network.mixture(images, gates)
 
+    def mixture_of_open(self, images: Tensor, gates: Tensor) -> Tensor:
+        """The same, without the gradients through operations whose gate is 0, which are 0 (`PathNetwork`)."""
+        return self.network.mixture_of_open(images, gates)
+
     def check_split(self, split: Split) -> None:
         """Raise where a split has no images, or others than the supernet was made for."""
         expect_split(split, "data.search_valid")
