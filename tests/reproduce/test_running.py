@@ -83,8 +83,11 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     before = record(folder, "table5")
     monkeypatch.setattr(nesbs.runs.members, "member_training", pytest.fail)
     monkeypatch.setattr("nesbs.runs.resumable_run.train_supernet", pytest.fail)
+    assert (before["torch"], before["device"]) == (torch.__version__, "cpu")
+    assert before["started"] == json.loads(next(folder.rglob("seed-0/record.json")).read_text())["started"]
+    monkeypatch.setattr("nesbs.reproduce.work.device_name", lambda _: "another machine")
     run(Work(TABLE5, "smoke", folder, SMALL))
-    assert without_seconds(record(folder, "table5")) == without_seconds(before)
+    assert without_seconds(record(folder, "table5")) == without_seconds(before)  # made where it was made
     assert record(folder, "table5")["seconds"] == before["seconds"]  # looking at a finished one takes nothing
     # The deep ensemble of table5 is that of table4, and its members are only attacked there.
     table4 = shorter(

@@ -464,7 +464,7 @@ def test_the_papers_figures_are_what_it_prints():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_the_rows_that_were_run_and_what_they_took(name, tmp_path):
-    value = RECORDS[name] | {"device": "a GPU", "seconds": 754.0}
+    value = RECORDS[name] | {"device": "a GPU", "seconds": 754.0, "torch": "2.11.0", "started": "2026-11-18"}
     ExperimentRecord.from_json(value).write(tmp_path / name / "record.json")
     found = tables.reproduced(name, tmp_path)
     assert found.endswith("\n\na GPU, 12 min 34 s.")
@@ -472,6 +472,6 @@ def test_a_page_has_the_rows_that_were_run_and_what_they_took(name, tmp_path):
     assert len(rows) >= 2
     if name == "table1":  # of the paper's ten rows
         assert [row.split("|")[1].strip() for row in rows[1:]] == ["ENAS", "NESBS (SVGD-RD)"]
-    assert "computed on a GPU in 12 min 34 s." in as_markdown(
+    assert "computed on a GPU (torch 2.11.0, 2026-11-18) in 12 min 34 s." in as_markdown(
         reproduce.tables_of(experiment(name), ExperimentRecord.from_json(value))
     )

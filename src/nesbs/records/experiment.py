@@ -128,6 +128,8 @@ class ExperimentRecord(StampedRecord):
     left_out: TextTable | None = None  # what could not be run, and why
     parts: dict[str, PartRecord] | None = None
     asked: Asked | None = None
+    started: str | None = None  # a date
+    torch: str | None = None
     device: str | None = None
     seconds: Number | None = None  # that it took; what other names had trained in the folder is not counted
     gaussians: GaussiansRecord | None = None

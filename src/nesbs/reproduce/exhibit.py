@@ -175,7 +175,9 @@ class Exhibit:
         about = "".join(f": {self.experiment.scales[scale].about}" for scale in SCALES if scale == name)
         seconds = self.record.seconds
         took = "" if seconds is None else f" in {formats.duration(seconds)}"
-        lines = [f"Scale {name}{about}; computed on {self.record.device}{took}."]
+        versions = ", ".join(filter(None, (self.record.torch and f"torch {self.record.torch}", self.record.started)))
+        made_on = f"{self.record.device} ({versions})" if versions else self.record.device
+        lines = [f"Scale {name}{about}; computed on {made_on}{took}."]
         for label, part in (self.record.parts or {}).items():
             if part.data:
                 lines.append(

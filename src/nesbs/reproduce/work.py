@@ -6,6 +6,7 @@ OUT/SCALE/NAME/NAME.md .tex .csv .png .svg   drawn from it
 OUT/SCALE/runs/DATA-SPACE-DIGEST/seed-0/ …   run folders, one for each recipe: what one name trained, others find
 """
 
+import datetime
 import hashlib
 import json
 import re
@@ -14,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from nesbs import files
 from nesbs.cluster import Workers
@@ -98,8 +101,12 @@ class Work:
                 f"{self.folder} was made with {' '.join(options) or 'no --set and no --seed'}: give the same, or name "
                 "another folder with --out"
             )
-        device = device_name(self.device)
-        self.record = record.replace(left_out=self._left_out(), parts=record.parts or {}, device=device)
+        here = {"torch": torch.__version__, "device": device_name(self.device)}
+        if record.complete:  # what it was made on stays, wherever it is looked at
+            here = {}
+        elif record.started is None:
+            here["started"] = datetime.date.today().isoformat()
+        self.record = record.replace(left_out=self._left_out(), parts=record.parts or {}, **here)
         if not (self.out / MARK).is_file():
             files.write_json(self.out / MARK, {"nesbs": __version__})
         self.save()
