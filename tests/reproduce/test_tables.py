@@ -408,6 +408,24 @@ def test_darts_minus_is_the_mean_over_its_authors_cells_of_each_data_set():
     assert "DARTS- (avg) is the mean over its authors' cells" in as_markdown([table])
 
 
+def test_three_seeds_say_how_far_the_others_are_above_nesbs():
+    methods = {
+        "nesbs": [outcome(seed, error=0.1 + seed / 100) for seed in range(3)],
+        "nes-rs": [outcome(seed, error=0.11 + seed / 50) for seed in range(3)],
+        "deep": [outcome(seed, error=0.1) for seed in range(2)],  # too few
+    }
+    known = record("table1", {"CIFAR-10": {"methods": methods}})
+    _, differences = tables_of(experiment("table1"), known)
+    # 1, 2 and 3 points: 2 ± 4.303 · 1 / √3
+    assert cells(differences) == {
+        ("NES-RS", "Δ test error points: ours, fashion-mini"): "2.00 [−0.48, 4.48]",
+        ("NES-RS", "Δ test error points: the paper's, CIFAR-10"): "−0.09",  # 5.83 less 5.92
+    }
+    assert picture_of(experiment("table1"), known)[1].startswith(b"\x89PNG")
+    fewer = {name: rows[:2] for name, rows in methods.items()}
+    assert len(tables_of(experiment("table1"), record("table1", {"CIFAR-10": {"methods": fewer}}))) == 1
+
+
 def test_autoattack_is_shown_at_our_size_and_at_its_authors_beside_the_same_figure_of_the_paper():
     entry = attacked(0.5)
     entry["attacks"] |= {
