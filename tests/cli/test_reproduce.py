@@ -183,6 +183,16 @@ def test_experiments_of_one_scale_share_their_runs():
     assert all(recipe == load_recipe("cifar10-darts-paper") for recipe in own)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if experiment(name).rows or name == "fig-discrepancy"])
+def test_the_hour_has_seeds_for_an_interval_and_ends_with_any_posterior(name):
+    scale = experiment(name).scales["hour"]
+    # Networks of one seed: attacks, whose spread is over members; trainings of the same cells; a stand-in for ImageNet.
+    assert scale.seeds >= 3 or name in ("table3", "table4", "fig-tradeoff")
+    recipe = scale.parts["CIFAR-10"].resolved()
+    # The best-response posterior, or a sharp τ, may be sure of one architecture: redrawing would end with an error.
+    assert recipe.search.duplicates == "allow" or name == "table1"
+
+
 def test_a_setting_that_came_later_moves_no_shared_folder_while_it_has_its_default(tmp_path):
     work, recipe = Work(experiment("table2"), "smoke", tmp_path), load_recipe("smoke-darts")
     # As it was before the settings of ADDED_LATER were there.
