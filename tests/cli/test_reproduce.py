@@ -82,7 +82,9 @@ def test_another_command_in_the_same_place_is_refused(tmp_path):
     begun.save(gaussians=GaussiansRecord(steps=1))
     with pytest.raises(NesbsError, match="was made with --set seed=1: give the same"):
         Work(quick, "smoke", tmp_path / "out", (), 3).begin()
-    Work(quick, "smoke", tmp_path / "out", ("seed=1",)).begin()
+    moved = Work(quick, "smoke", tmp_path / "out", ("seed=1", "data.root=elsewhere"))
+    moved.begin()
+    assert moved.record.asked.set == ("seed=1",)  # where the data lie is of this machine, and no change of what is made
     Work(quick, "hour", tmp_path / "out", (), 3).begin()  # another scale has a folder of its own
 
 

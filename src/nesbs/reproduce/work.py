@@ -35,8 +35,8 @@ from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours
-# On what a shared folder holds.
-WITHOUT_EFFECT = {"seed", "threads", "data.root", "data.workers", "members.together", "members.workers"}
+OF_THE_MACHINE = {"data.root", "data.workers", "members.together", "members.workers"}  # change no figure
+WITHOUT_EFFECT = {"seed", "threads"} | OF_THE_MACHINE  # on what a shared folder holds
 # Settings that older folders do not know: at their defaults they do not count for a folder's name.
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
 ADDED_LATER |= {"data.class_weights", "data.calibration_fraction", "supernet.image_size"}
@@ -89,7 +89,8 @@ class Work:
 
     def begin(self) -> None:
         """Take the folder, or resume in it; raise where it was made by another command."""
-        asked = Asked(name=self.experiment.name, scale=self.scale_name, set=self.changes, seed=self.seed)
+        changes = tuple(change for change in self.changes if change.partition("=")[0] not in OF_THE_MACHINE)
+        asked = Asked(name=self.experiment.name, scale=self.scale_name, set=changes, seed=self.seed)
         record = ExperimentRecord.find(self.folder)
         if record is None or not (record.parts or record.gaussians):  # nothing is measured: not bound to a command
             record = ExperimentRecord(asked=asked, seconds=record and record.seconds)
