@@ -16,6 +16,8 @@ from benchmarks.timing import machine
 from nesbs import files, metrics
 from nesbs.runs import Run
 
+BOTH = ("run", "half")
+
 
 def measure(whole: Path, half: Path, *, root: str | None, device: str) -> dict[str, object]:
     """Error and NLL of both on the test images, the share of equal answers, and the smaller one's bytes."""
@@ -28,8 +30,8 @@ def measure(whole: Path, half: Path, *, root: str | None, device: str) -> dict[s
     return {
         "images": len(test),
         "same": float((answers[0].argmax(-1) == answers[1].argmax(-1)).double().mean()),
-        "error": [float(metrics.error(each, test.labels)) for each in answers],
-        "nll": [float(metrics.nll(each, test.labels)) for each in answers],
+        "error": {name: float(metrics.error(each, test.labels)) for name, each in zip(BOTH, answers, strict=True)},
+        "nll": {name: float(metrics.nll(each, test.labels)) for name, each in zip(BOTH, answers, strict=True)},
         "bytes": sum(path.stat().st_size for path in half.rglob("*") if path.is_file()),
     }
 

@@ -536,6 +536,10 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert f"Alone a search takes {warm:.0f} to {whole:.0f} s" in said
 
 
+def percent(found):
+    return {key: 100 * value for key, value in found.items()}
+
+
 def test_what_is_said_of_five_members_is_in_the_record():
     """One seed: intervals are over images."""
     rows, said = tables.read("cifar10-table", "five", "comparison.json")["methods"], words("results")
@@ -545,7 +549,17 @@ def test_what_is_said_of_five_members_is_in_the_record():
     apart = {name: rows["nesbs"]["images"]["difference"][name] for name in ("error", "nll")}
     worse = "({low:.4f} to {high:.4f} better over images)".format(**apart["nll"])
     assert f"{nll['nesbs-5']:.4f} against {nll['nesbs']:.4f} {worse}" in said
-    assert apart["error"]["low"] < 0 < apart["error"]["high"]  # "not told apart"
+    rival = rows["nesbs-mc-5"]["images"]["difference"]
+    shown = [
+        "three {mean:+.2f}, {low:+.2f} to {high:+.2f}".format(**percent(apart["error"])),
+        "error {mean:+.2f}, {low:+.2f} to {high:+.2f}".format(**percent(rival["error"])),
+        "NLL {mean:+.4f}, {low:+.4f} to {high:+.4f}".format(**rival["nll"]),
+    ]
+    assert all(each.replace("-", "−") in said for each in shown)
+    assert f"the NLL is {nll['nesbs-mc-5']:.4f}" in said
+    assert all(
+        each["low"] < 0 < each["high"] for each in (apart["error"], rival["error"], rival["nll"])
+    )  # not told apart
     assert all([seed["seed"] for seed in row["seeds"]] == [31] for row in rows.values())
 
 
@@ -564,15 +578,17 @@ def test_what_is_said_of_the_recipe_in_full_is_in_the_record():
         papers[name]["CIFAR-10"] for name in ("NESBS (MC Sampling)", "NESBS (SVGD-RD)", "DeepEns")
     )
     assert f"The paper reports {monte_carlo} % by Monte Carlo, {svgd} % by SVGD-RD and {deep} % for its" in said
-    means = {name: row["mean"] for name, row in rows.items()}
     gap = [-100 * rows["nesbs-5"]["images"]["difference"]["error"][key] for key in ("mean", "high", "low")]
-    assert f"**Five members: {five:.2f} %**, one seed; " + "{:.2f} points better than its three".format(*gap) in said
-    assert "({1:.2f} to {2:.2f} over images)".format(*gap) in said
+    assert f"**Five members: {five:.2f} %**, one seed; " + "{:.2f} points better than the three".format(*gap) in said
+    assert "({1:.2f} to {2:.2f} over images, for these networks)".format(*gap) in said
     cost = {name: row["seeds"][0]["multiply_adds"] for name, row in rows.items()}  # all of seed 31
     assert f"for {cost['nesbs-5'] / cost['nesbs']:.1f} times the multiply-adds" in said
     assert f"has {oracle:.2f} %, one seed, and is not told apart" in said
-    alone = [100 * means[name]["member_error"]["mean"] for name in ("nesbs", "oracle", "nesbs-5")]
-    assert "an error of {:.2f} %, the oracle's of {:.2f} %, the five of {:.2f} %".format(*alone) in said
+    alone = [100 * rows[name]["seeds"][0]["scores"]["member_error"] for name in ("nesbs", "nesbs-5", "oracle")]
+    assert (
+        "an error of {:.2f} % (three) and {:.2f} % (five) in the mean, the oracle's of {:.2f} %".format(*alone) in said
+    )
+    assert f"our deep ensemble, {oracle:.2f} %" in said
     three, many = (rows[name]["seeds"][0]["architectures"] for name in ("nesbs", "nesbs-5"))
     assert set(three) < set(many)
     found = [tables.read("cifar10-headline", *parts, "posterior.json") for parts in (["seed-31"], ["five", "seed-31"])]
@@ -587,15 +603,15 @@ def test_the_ensemble_that_may_be_tried_is_the_records_and_answers_as_it():
     [ours, _] = tables.read("cifar10-headline", "comparison.json")["methods"]["nesbs"]["seeds"]
     assert [str(each) for each in classifier.ensemble.architectures] == ours["architectures"]
     assert classifier.held_out is not None
-    assert found["error"][0] == pytest.approx(ours["scores"]["error"], abs=1e-9)
-    assert found["nll"][0] == pytest.approx(ours["scores"]["nll"], abs=1e-4)
+    assert found["error"]["run"] == pytest.approx(ours["scores"]["error"], abs=1e-9)
+    assert found["nll"]["run"] == pytest.approx(ours["scores"]["nll"], abs=1e-4)
     assert found["same"] >= 0.999
     held = [path for path in ENSEMBLE.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in held) == found["bytes"] <= 8 * 2**20
     assert not [path for path in held if path.name in ("predictions.json", "report.html")]  # hold images of the data
     changed = round((1 - found["same"]) * found["images"])
     assert f"Rounding changes the answer to {changed} of the {found['images']:,} test images" in words("results")
-    assert abs(found["nll"][1] - found["nll"][0]) < 0.00001  # as the page says
+    assert abs(found["nll"]["half"] - found["nll"]["run"]) < 0.00001  # as the page says
     assert f"({found['bytes'] / 2**20:.1f} MiB)" in words("results")
 
 

@@ -145,6 +145,8 @@ def test_a_folder_that_cannot_be_listed_and_names_that_are_no_text_are_answered(
         (["predict", "RUN", "IMAGE", "--json", "EMPTY"], "it is not a file"),
         (["predict", "RUN", "IMAGE", "--csv", "IMAGE/a.csv"], "cannot write"),
         (["predict", "RUN", "IMAGE", "--json", "a", "--csv", "b"], "give one of them"),
+        (["predict", "RUN", "IMAGE", "--json", "other.JPG"], "found other.JPG: --json answers.json"),
+        (["predict", "RUN", "IMAGE", "--csv", "--top"], "found --top: --csv answers.csv"),
         (["predict", "RUN", "IMAGE", "--top", "0"], "--top"),
         (["predict", "RUN", "IMAGE", "--device", "tpu"], "--device"),
         (["predict", "RUN", "IMAGE", "--seed", "1"], "No such option"),

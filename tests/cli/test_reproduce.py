@@ -85,6 +85,8 @@ def test_another_command_in_the_same_place_is_refused(tmp_path):
     moved = Work(quick, "smoke", tmp_path / "out", ("seed=1", "data.root=elsewhere"))
     moved.begin()
     assert moved.record.asked.set == ("seed=1",)  # where the data lie is of this machine, and no change of what is made
+    moved.save(asked=moved.record.asked.replace(set=("seed=1", "data.root=before")))  # as an older version wrote it
+    Work(quick, "smoke", tmp_path / "out", ("seed=1", "data.root=elsewhere")).begin()
     Work(quick, "hour", tmp_path / "out", (), 3).begin()  # another scale has a folder of its own
 
 

@@ -17,6 +17,7 @@ from nesbs import files
 from nesbs.deploy import export_classifier, exporting, kept_images, measure_latency
 from nesbs.deploy.exporting import check_place, is_export, try_out
 from nesbs.deploy.whole_model import WholeModel
+from nesbs.runs.status import run_status
 
 FEW = ["evaluation.uniform=false", "ensemble.size=2"]
 
@@ -244,6 +245,10 @@ def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_p
     assert next(half.ensemble.parameters()).dtype == torch.float32
     probabilities = [each.predict_proba(images)[torch.arange(1000), test.labels] for each in (half, whole)]
     assert 0 < abs(float((probabilities[0].log() - probabilities[1].log()).mean())) < 0.001
+    assert {stage.name: stage.state for stage in run_status(out).stages} == {
+        **dict.fromkeys(("supernet", "posterior", "selection", "members"), "done"),
+        "evaluation": "to do",
+    }
     assert half.held_out == whole.held_out is not None  # for --abstain and --coverage
     both = measure(run, out, root=str(tmp_path), device="cpu")
     assert both["same"] >= 0.999
@@ -251,6 +256,6 @@ def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_p
     assert call("evaluate", out, "--root", tmp_path, "--quiet") == 0
     found, before = (files.read_json(folder / "metrics.json")["ensemble"] for folder in (out, run))
     assert found["nll"] == pytest.approx(before["nll"], abs=0.001)
-    assert both["nll"] == pytest.approx([before["nll"], found["nll"]], abs=1e-6)
+    assert both["nll"] == pytest.approx({"run": before["nll"], "half": found["nll"]}, abs=1e-6)
     assert call("export", run, "--out", out, "--to", "half") == 2
     assert "half is there already: name a new folder" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nesbs.cli.options import OnDevice, RunFolder
+from nesbs.data.image_folder import ENDINGS
 from nesbs.deploy import PredictedImage, UnreadImage, caution_for, csv_file, json_file, load, predict_files
 from nesbs.errors import NesbsError, printable
 
@@ -50,6 +51,11 @@ def predict(
     """
     if json is not None and csv is not None:
         raise NesbsError("--json and --csv are two forms of the same answers: give one of them")
+    for name, file in (("--json", json), ("--csv", csv)):
+        if file is not None and (str(file).startswith("-") or file.suffix.lower() in ENDINGS):
+            raise NesbsError(
+                f"{name} takes a file for the answers, found {file}: {name} answers{name.replace('--', '.')}"
+            )
     classifier = load(run, device=common.chosen_device())
     caution = caution_for(classifier.held_out, error=abstain, coverage=coverage)
     top = min(top, len(classifier.class_names))

@@ -46,7 +46,10 @@ def write_half_run(run: Path, out: Path) -> int:
     recipe = read_recipe(run)
     recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"root": None})})
     held_out = f"{MEMBERS}/{HeldOutAnswers.FILE}"
-    for name in (RunRecord.FILE, SelectionRecord.FILE, *([held_out] if (run / held_out).is_file() else [])):
+    history = files.read_json(run / RunRecord.FILE)
+    history.get("stages", {}).pop("evaluation", None)  # what it measured, before rounding, stays behind
+    files.write_json(out / RunRecord.FILE, history)
+    for name in (SelectionRecord.FILE, *([held_out] if (run / held_out).is_file() else [])):
         files.write_text(out / name, files.read_text(run / name))
     record.replace(members=tuple(members)).write(out / MEMBERS / ClassifierRecord.FILE)
     files.write_text(out / RECIPE, recipe.to_yaml())  # last: it says that a run is there

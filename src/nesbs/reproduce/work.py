@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from nesbs.runs.stage_progress import Progress, device_name
 from nesbs.version import __version__
 
 MARK = "reproduce.json"  # written first; what makes a folder ours
-OF_THE_MACHINE = {"data.root", "data.workers", "members.together", "members.workers"}  # change no figure
+OF_THE_MACHINE = {"data.root", "data.workers", "members.together", "members.workers"}  # figures stay, rounding aside
 WITHOUT_EFFECT = {"seed", "threads"} | OF_THE_MACHINE  # on what a shared folder holds
 # Settings that older folders do not know: at their defaults they do not count for a folder's name.
 ADDED_LATER = {"supernet.colour_jitter", "members.colour_jitter", "posterior.schedule", "sampler.variance"}
@@ -89,12 +89,13 @@ class Work:
 
     def begin(self) -> None:
         """Take the folder, or resume in it; raise where it was made by another command."""
-        changes = tuple(change for change in self.changes if change.partition("=")[0] not in OF_THE_MACHINE)
+        changes = _of_the_experiment(self.changes)
         asked = Asked(name=self.experiment.name, scale=self.scale_name, set=changes, seed=self.seed)
         record = ExperimentRecord.find(self.folder)
         if record is None or not (record.parts or record.gaussians):  # nothing is measured: not bound to a command
             record = ExperimentRecord(asked=asked, seconds=record and record.seconds)
         earlier = record.asked or Asked()
+        earlier = earlier.replace(set=_of_the_experiment(earlier.set or ()))  # older versions kept them
         if earlier != asked:
             options = [f"--set {change}" for change in earlier.set or ()]
             options += [] if earlier.seed is None else [f"--seed {earlier.seed}"]
@@ -222,3 +223,8 @@ class Work:
                 "data.root=FOLDER; --scale smoke needs no data beyond the package's"
             )
         return missing
+
+
+def _of_the_experiment(changes: Sequence[str]) -> tuple[str, ...]:
+    """The changes of settings that change what is made."""
+    return tuple(change for change in changes if change.partition("=")[0] not in OF_THE_MACHINE)

@@ -28,9 +28,10 @@ def planned_stages(recipe: Recipe, folder: Path) -> Iterator[PlannedStage]:
         epochs, fits = recipe.supernet.epochs, recipe.posterior.steps * recipe.posterior.starts
         behind = finished_epochs(folder / f"supernet.{CHECKPOINT}")
         progress = f"epoch {behind} of {epochs}" if behind else ""
-        yield PlannedStage("supernet", epochs, (folder / "supernet.safetensors").is_file(), progress)
-        yield PlannedStage("posterior", fits, (folder / "posterior.json").is_file())
-        yield PlannedStage("selection", 1, (folder / "selection.json").is_file())
+        chosen = (folder / "selection.json").is_file()  # then nothing asks for the others, which may be gone
+        yield PlannedStage("supernet", epochs, chosen or (folder / "supernet.safetensors").is_file(), progress)
+        yield PlannedStage("posterior", fits, chosen or (folder / "posterior.json").is_file())
+        yield PlannedStage("selection", 1, chosen)
     yield _networks(folder / "members", "members", recipe)
     if recipe.evaluation.uniform:
         yield _networks(folder / "uniform", "uniform", recipe)

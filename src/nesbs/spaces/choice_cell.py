@@ -129,7 +129,8 @@ def _weighted(modules: Sequence[nn.Module], x: Tensor, weights: Tensor, passing:
             outputs.append(module(x))
     channels_last = outputs[0].stride(1) == 1  # in memory; so it stays
     stacked = torch.stack([out.permute(0, 2, 3, 1) if channels_last else out for out in outputs])
-    total = (weights[:, None, None, None, None] * stacked).sum(0)
+    # In the outputs' precision, which is a lower one in training on a GPU.
+    total = (weights.to(stacked.dtype)[:, None, None, None, None] * stacked).sum(0)
     return total.permute(0, 3, 1, 2) if channels_last else total
 
 
