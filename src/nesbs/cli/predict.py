@@ -54,7 +54,7 @@ def predict(
     for name, file in (("--json", json), ("--csv", csv)):
         if file is not None and (str(file).startswith("-") or file.suffix.lower() in ENDINGS):
             raise NesbsError(
-                f"{name} takes a file for the answers, found {file}: {name} answers{name.replace('--', '.')}"
+                f"{name} is followed by a file for the answers, not {file}: answers{name.replace('--', '.')}"
             )
     classifier = load(run, device=common.chosen_device())
     caution = caution_for(classifier.held_out, error=abstain, coverage=coverage)

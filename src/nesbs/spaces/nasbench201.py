@@ -164,15 +164,12 @@ class EdgeNetwork(PathNetwork):
             x = x if reduction is None else x.apply(reduction)
         return x
 
-    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
-        """Run all paths, weighted."""
-        return self._mixture(images, gates)
-
     def mixture_of_open(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted, without gradients through what has no weight."""
-        return self._mixture(images, gates.to(images.device), (gates != 0).tolist())
+        return self.mixture(images, gates.to(images.device), (gates != 0).tolist())
 
-    def _mixture(self, images: Tensor, gates: Tensor, opened: Sequence[Opened] | None = None) -> Tensor:
+    def mixture(self, images: Tensor, gates: Tensor, opened: Sequence[Opened] | None = None) -> Tensor:
+        """Run all paths, weighted; `opened`: which gates of every kind of cell are not 0, by default all."""
         operations, own = self.space.operations, None if opened is None else opened[0]
         return self._run(images, lambda _, cell, x: cell.mixture([x], gates[0], operations, own))
 

@@ -304,15 +304,12 @@ class PairNetwork(PathNetwork):
             before_last, last = last, SharedState(values, rows)
         return last
 
-    def mixture(self, images: Tensor, gates: Tensor) -> Tensor:
-        """Run all paths, weighted."""
-        return self._mixture(images, gates)
-
     def mixture_of_open(self, images: Tensor, gates: Tensor) -> Tensor:
         """Run all paths, weighted, without gradients through what has no weight."""
-        return self._mixture(images, gates.to(images.device), (gates != 0).tolist())
+        return self.mixture(images, gates.to(images.device), (gates != 0).tolist())
 
-    def _mixture(self, images: Tensor, gates: Tensor, opened: Sequence[Opened] | None = None) -> Tensor:
+    def mixture(self, images: Tensor, gates: Tensor, opened: Sequence[Opened] | None = None) -> Tensor:
+        """Run all paths, weighted; `opened`: which gates of every kind of cell are not 0, by default all."""
         operations = self.space.operations
 
         def output(_: int, cell: PairCell, before_last: Tensor, last: Tensor) -> Tensor:
