@@ -3,7 +3,8 @@
 What a picture shows is in a JSON file; `PICTURES` says which. The particles of δ's picture are computed here
 and kept in `docs/pictures/delta.json`; `ranking.svg` shows what supernets estimated and `levers.svg` how well those of
 other settings rank (`results/ranking`), `attack.svg` an ensemble under attack (`results/attacks`), the others the
-demo of seed 0 (`results/demo/0`).
+demo of seed 0 (`results/demo/0`). Each of the paper's figures that has a record in `results/reproduce` is drawn as
+`nesbs reproduce` draws it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ import torch
 from torch import Tensor
 
 import nesbs
+from nesbs.records import ExperimentRecord
 from nesbs.report import draw_cells
+from nesbs.reproduce import experiment, picture_of
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 DEMO = ROOT / "results" / "demo" / "0"
 RANKING = ROOT / "results" / "ranking"
 ATTACKS = ROOT / "results" / "attacks" / "1000.json"
+REPRODUCED = ROOT / "results" / "reproduce"
 BENCHMARK = ROOT / "tests" / "nasbench201_sample.csv"
 WIDTH = 400  # of every picture: its text stays legible on a telephone
 INK, GREY, PALE, TEAL, ORANGE = "#1b2a2f", "#5c6b70", "#e3ecee", "#00796b", "#c24e00"
@@ -422,6 +426,11 @@ def attack(record: dict[str, Any]) -> str:
     return text_of(root)
 
 
+def reproduced(record: dict[str, Any]) -> str:
+    """One of the paper's figures, as `nesbs reproduce` draws it from its record."""
+    return picture_of(experiment(record["asked"]["name"]), ExperimentRecord.from_json(record))[0]
+
+
 # The file of each picture, what draws it, and the records it is drawn from.
 PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
     "pipeline.svg": (pipeline, (DEMO / "record.json", DEMO / "selection.json")),
@@ -432,6 +441,7 @@ PICTURES: dict[str, tuple[Callable[..., str], tuple[Path, ...]]] = {
     "levers.svg": (levers, (RANKING / "levers.json", RANKING / "fast-mixed.json")),
     "attack.svg": (attack, (ATTACKS,)),
     "delta.svg": (effect_of_delta, (FOLDER / "delta.json",)),
+    **{f"{path.parent.name}.svg": (reproduced, (path,)) for path in sorted(REPRODUCED.glob("fig-*/record.json"))},
 }
 
 

@@ -16,10 +16,10 @@ from scipy.stats import rankdata, spearmanr, t
 
 from benchmarks.steps import three_members
 from nesbs.records import CurvesRecord, ExperimentRecord
+from nesbs.report import formats
 from nesbs.report.cost import cost_as_text
 from nesbs.report.curves import curves_tables
-from nesbs.report.formats import duration
-from nesbs.reproduce import experiment
+from nesbs.reproduce import NAMES, experiment
 from nesbs.reproduce.cost import experiment_cost
 from nesbs.reproduce.drawing import tables_of
 from nesbs.runs.cost import RecipeCosts
@@ -210,15 +210,52 @@ def _side(found):
     return (found["low"] > 0) - (found["high"] < 0)
 
 
-def reproduced(name, folder=RESULTS / "reproduce"):
-    """One of the paper's tables from its record: the rows that were run, ours beside the paper's, and what it took."""
-    record = ExperimentRecord.read(folder / name / ExperimentRecord.FILE)
-    found = []
+REPRODUCED = RESULTS / "reproduce"
+SAID_ONCE = ("The paper's figures are those of", formats.NOTHING)  # how notes begin that the page has for all tables
+
+
+def experiments(folder=REPRODUCED):
+    """The records of `nesbs reproduce` at scale `hour`, by name, in the paper's order."""
+    return {name: ExperimentRecord.read(folder / name / ExperimentRecord.FILE) for name in NAMES
+            if (folder / name).is_dir()}  # fmt: skip
+
+
+def reproduced(name, folder=REPRODUCED):
+    """One of the paper's tables from its record: the rows that were run, ours beside the paper's, and how."""
+    record = experiments(folder)[name]
+    found, notes = [], []
     for table in tables_of(experiment(name), record):
         rows = tuple(row for row in table.rows if any(cell.ours is not None for cell in row[1]))
         if rows:
             found.append(replace(replace(table, rows=rows).as_table(), title="", notes=()).as_markdown())
-    return "\n\n".join([*found, f"{record.device}, {duration(record.seconds)}."])
+            notes += [note for note in table.notes if not note.startswith(SAID_ONCE)]
+    changes = "".join(f" --set {change}" for change in (*record.asked.set, *["data.root=DATA"] * bool(record.parts)))
+    seed = "" if record.asked.seed is None else f" --seed {record.asked.seed}"
+    command = f"`nesbs reproduce {name} --scale {record.asked.scale} --out runs/paper{changes}{seed}`"
+    notes.append(f"Made by {command}; the record is `results/reproduce/{name}`.")
+    return "\n\n".join([*found, "\n".join(f"- {note}" for note in dict.fromkeys(notes))])
+
+
+def measured(folder=REPRODUCED):
+    """What names took at scale `hour`, device by device, and how many are not measured yet."""
+    records = experiments(folder)
+    words = [f"Measured at `hour` so far: {len(records)} of {len(NAMES)} names."]
+    for device in dict.fromkeys(record.device for record in records.values()):
+        minutes = [f"`{name}` {one.seconds / 60:.1f}" for name, one in records.items() if one.device == device]
+        words.append(f"Minutes on {device.replace('cpu', 'a CPU')}: {', '.join(minutes)}.")
+    words.append(f"Together: {sum(record.seconds for record in records.values()) / 60:.1f} minutes.")
+    if len(records) < len(NAMES):
+        words.append(
+            "Of the others we have an estimate: at most 20 minutes of an H200 for a name, 90 for all in one folder."
+        )
+    return " ".join(words)
+
+
+def waiting(folder=REPRODUCED):
+    """Which names have no record at scale `hour`."""
+    missing = [f"`{name}`" for name in NAMES if name not in experiments(folder)]
+    count = f"Records at `hour`: {len(NAMES) - len(missing)} of {len(NAMES)} names."
+    return f"{count} Waiting for GPU time: {', '.join(missing)}." if missing else count
 
 
 def demo_wins():

@@ -213,34 +213,34 @@ EXPECTED = {
     "table1": {
         ("NESBS (SVGD-RD)", "test error %: ours, fashion-mini"): "15.00 ± 5.00",
         ("NESBS (SVGD-RD)", "test error %: the paper's, CIFAR-10"): "5.92 ± 0.07",
-        ("NESBS (SVGD-RD)", "search cost h: ours, fashion-mini"): "0.0100 ± 0.0000",
-        ("NESBS (SVGD-RD)", "search cost h: the paper's, CIFAR-10"): "1.2",
+        ("NESBS (SVGD-RD)", "search cost, h: ours, fashion-mini"): "0.0100 ± 0.0000",
+        ("NESBS (SVGD-RD)", "search cost, h: the paper's, CIFAR-10"): "1.2",
         ("ENAS", "test error %: ours, fashion-mini"): "40.00",  # one seed has no spread
         ("GDAS", "test error %: ours, fashion-mini"): NOTHING,
-        ("ResNet", "test error %: the paper's, ImageNet16-120"): "56.37",
-        ("ResNet", "search cost h: the paper's, CIFAR-10"): NOTHING,
+        ("ResNet", "test error %: the paper's, CIFAR-10"): "6.03",
+        ("ResNet", "search cost, h: the paper's, CIFAR-10"): NOTHING,
     },
     "table2": {
         ("DeepEns (DARTS)", "test error %: ours, fashion-mini"): "12.50",
-        ("DeepEns (DARTS)", "test error %: the paper's, CIFAR-100"): "14.56",
-        ("DeepEns (DARTS)", "parameters M: ours, fashion-mini"): "1.5000",
-        ("NES-RS", "search cost days: ours, fashion-mini"): NOTHING,
-        ("NES-RS", "search cost days: the paper's, CIFAR-10"): "0.7",
+        ("DeepEns (DARTS)", "test error %: the paper's, CIFAR-10"): "2.42",
+        ("DeepEns (DARTS)", "parameters, M: ours, fashion-mini"): "1.500",
+        ("NES-RS", "search cost, days: ours, fashion-mini"): NOTHING,
+        ("NES-RS", "search cost, days: the paper's, CIFAR-10"): "0.7",
     },
     "table3": {
         ("NES-RS", "top-1 error %: ours, fashion-mini"): "75.00",
         ("NES-RS", "top-5 error %: ours, fashion-mini"): "50.00",
-        ("NES-RS", "multiply-adds M: ours, fashion-mini"): "250.000",
+        ("NES-RS", "multiply-adds, M: ours, fashion-mini"): "250.0",
         ("NES-RS", "top-1 error %: the paper's, ImageNet"): "23.4",
         ("P-DARTS", "top-1 error %: ours, fashion-mini"): NOTHING,
     },
     "table4": {
-        ("NES-RS, FGSM", "Attack accuracy %: ours, fashion-mini"): "50.00 ± 1.00",
-        ("NES-RS, FGSM", "Defence accuracy %: ours, fashion-mini"): "70.00 ± 2.00",
-        ("NES-RS, FGSM", "Adaptive accuracy %: ours, fashion-mini"): "25.00",
-        ("NES-RS, FGSM", "Defence accuracy %: the paper's, CIFAR-10"): "89.32 ± 0.27",
-        ("NES-RS, CW", "Attack accuracy %: ours, fashion-mini"): NOTHING,
-        ("NES-RS, CW", "Attack accuracy %: the paper's, CIFAR-10"): "37.20 ± 4.62",
+        ("NES-RS, FGSM", "Attack, accuracy %: ours, fashion-mini"): "50.00 ± 1.00",
+        ("NES-RS, FGSM", "Defence, accuracy %: ours, fashion-mini"): "70.00 ± 2.00",
+        ("NES-RS, FGSM", "Adaptive, accuracy %: ours, fashion-mini"): "25.00",
+        ("NES-RS, FGSM", "Defence, accuracy %: the paper's, CIFAR-10"): "89.32 ± 0.27",
+        ("NES-RS, CW", "Attack, accuracy %: ours, fashion-mini"): NOTHING,
+        ("NES-RS, CW", "Attack, accuracy %: the paper's, CIFAR-10"): "37.20 ± 4.62",
     },
     "table5": {
         ("NESBS (MC Sampling)", "ATE %: ours, fashion-mini"): "30.00",
@@ -257,18 +257,18 @@ EXPECTED = {
         ("Spearman, by loss", "n = 7: the paper's, CIFAR-10"): NOTHING,
     },
     "table7": {
-        ("NESBS (SVGD-RD)", "best-response test error %: ours, fashion-mini"): "14.00 ± 1.15",
-        ("NESBS (SVGD-RD)", "post-training test error %: ours, fashion-mini"): "11.00 ± 0.58",
+        ("NESBS (SVGD-RD)", "best-response, test error %: ours, fashion-mini"): "14.00 ± 1.15",
+        ("NESBS (SVGD-RD)", "post-training, test error %: ours, fashion-mini"): "11.00 ± 0.58",
         # Differences of 2, 3 and 4 points: mean 3, t interval of 4.303 standard errors of 1/√3.
-        ("NESBS (SVGD-RD)", "Δ points: ours, fashion-mini"): f"3.00 [{3 - 4.3027 / math.sqrt(3):.2f}, 5.48]",
-        ("NESBS (SVGD-RD)", "Δ points: the paper's, CIFAR-10"): "0.33",
-        ("NESBS (MC Sampling)", "Δ points: ours, fashion-mini"): NOTHING,
+        ("NESBS (SVGD-RD)", "Δ, points: ours, fashion-mini"): f"3.00 [{3 - 4.3027 / math.sqrt(3):.2f}, 5.48]",
+        ("NESBS (SVGD-RD)", "Δ, points: the paper's, CIFAR-10"): "0.33",
+        ("NESBS (MC Sampling)", "Δ, points: ours, fashion-mini"): NOTHING,
     },
     "fig-delta": {
-        ("δ = −1", "spread of log density nats: ours"): "0.000 ± 0.000",
+        ("δ = −1", "spread of log density, nats: ours"): "0.000 ± 0.000",
         # Deviations √2 and 2√2 over two seeds.
-        ("δ = 2", "spread of log density nats: ours"): f"{1.5 * math.sqrt(2):.3f} ± {0.5 * math.sqrt(2):.3f}",
-        ("δ = 2", "mean log density nats: ours"): "−3.000 ± 1.000",
+        ("δ = 2", "spread of log density, nats: ours"): f"{1.5 * math.sqrt(2):.3f} ± {0.5 * math.sqrt(2):.3f}",
+        ("δ = 2", "mean log density, nats: ours"): "−3.000 ± 1.000",
     },
     "fig-tradeoff": {
         ("NES-RS", "mean error of networks (ATE) %: ours, fashion-mini"): "15.00 ± 7.07",
@@ -278,17 +278,19 @@ EXPECTED = {
     },
     "fig-discrepancy": {
         ("post-training", "likeliest architecture, test error %: ours, fashion-mini"): "50.00 ± 0.00",
-        ("post-training", "gap points: ours, fashion-mini"): "18.75 ± 6.25",
+        ("post-training", "gap, points: ours, fashion-mini"): "18.75 ± 6.25",
         ("best-response", "best architecture, test error %: ours, fashion-mini"): "25.00",
+        # The one seed that both have: 25 less 12.5.
+        ("best-response less post-training", "gap, points: ours, fashion-mini"): "12.50",
     },
     "fig-efficiency": {
-        ("NESBS (SVGD-RD)", "test error %, 20 judged: ours, fashion-mini"): "25.00 ± 1.00",
-        ("URS", "test error %, 20 judged: ours, fashion-mini"): NOTHING,
+        ("NESBS (SVGD-RD)", "20 judged: ours, fashion-mini"): "25.00 ± 1.00",
+        ("URS", "20 judged: ours, fashion-mini"): NOTHING,
     },
-    "fig-temperature": {("NESBS (SVGD-RD)", "test error %, 40 judged: ours, fashion-mini"): "20.00 ± 1.00"},
+    "fig-temperature": {("NESBS (SVGD-RD)", "40 judged: ours, fashion-mini"): "20.00 ± 1.00"},
     "fig-diversity": {
-        ("NESBS (SVGD-RD)", "test error %, δ = −1: ours, fashion-mini"): "25.00 ± 1.00",
-        ("NESBS (SVGD-RD)", "test error %, δ = 1: ours, fashion-mini"): "15.00 ± 1.00",
+        ("NESBS (SVGD-RD)", "δ = −1: ours, fashion-mini"): "25.00 ± 1.00",
+        ("NESBS (SVGD-RD)", "δ = 1: ours, fashion-mini"): "15.00 ± 1.00",
     },
 }
 
@@ -418,8 +420,8 @@ def test_three_seeds_say_how_far_the_others_are_above_nesbs():
     _, differences = tables_of(experiment("table1"), known)
     # 1, 2 and 3 points: 2 ± 4.303 · 1 / √3
     assert cells(differences) == {
-        ("NES-RS", "Δ test error points: ours, fashion-mini"): "2.00 [−0.48, 4.48]",
-        ("NES-RS", "Δ test error points: the paper's, CIFAR-10"): "−0.09",  # 5.83 less 5.92
+        ("NES-RS", "Δ test error, points: ours, fashion-mini"): "2.00 [−0.48, 4.48]",
+        ("NES-RS", "Δ test error, points: the paper's, CIFAR-10"): "−0.09",  # 5.83 less 5.92
     }
     assert picture_of(experiment("table1"), known)[1].startswith(b"\x89PNG")
     fewer = {name: rows[:2] for name, rows in methods.items()}
@@ -436,8 +438,8 @@ def test_autoattack_is_shown_at_our_size_and_at_its_authors_beside_the_same_figu
     tables = tables_of(experiment("table4"), known)
     said = cells(tables[0])
     for label, ours in (("ours at ε = 0.01", "50.00 ± 1.00"), ("ours at its authors' ε = 8/255", "0.00 ± 1.00")):
-        assert said[f"NES-RS, AutoAttack, {label}", "Attack accuracy %: ours, fashion-mini"] == ours
-        assert said[f"NES-RS, AutoAttack, {label}", "Attack accuracy %: the paper's, CIFAR-10"] == "35.00 ± 1.15"
+        assert said[f"NES-RS, AutoAttack, {label}", "Attack, accuracy %: ours, fashion-mini"] == ours
+        assert said[f"NES-RS, AutoAttack, {label}", "Attack, accuracy %: the paper's, CIFAR-10"] == "35.00 ± 1.15"
     assert "gives no ε. Its figure stands beside both of ours" in as_markdown(tables)
 
 
@@ -467,6 +469,22 @@ def test_what_is_left_out_and_changed_is_said():
     assert "Unfinished: the same command resumes." in text
 
 
+@pytest.mark.parametrize(
+    ("name", "unseen"), [("table1", "CIFAR-100 and ImageNet16-120"), ("table4", "CIFAR-100"), ("table6", None)]
+)
+def test_data_sets_that_a_scale_does_not_run_are_left_out_and_said(name, unseen):
+    text = as_markdown(tables_of(experiment(name), RECORDS[name]))
+    assert re.findall(r"The paper's figures on (.*) are not shown: this scale", text) == [unseen] * bool(unseen)
+    assert "the paper's, CIFAR-100" not in text
+    assert "not run |" not in text
+
+
+def test_what_trains_no_members_speaks_of_none():
+    assert "supernet 3 epochs, members 2 epochs." in as_markdown(tables_of(experiment("table5"), RECORDS["table5"]))
+    for name in ("table6", "fig-discrepancy", "fig-efficiency"):
+        assert "supernet 3 epochs, the search alone." in as_markdown(tables_of(experiment(name), RECORDS[name]))
+
+
 def test_the_papers_figures_are_what_it_prints():
     two = paper_figures("table2").rows
     assert two["NESBS (SVGD-RD)"]["CIFAR-10 error"] == "2.36"
@@ -485,11 +503,14 @@ def test_a_page_has_the_rows_that_were_run_and_what_they_took(name, tmp_path):
     value = RECORDS[name] | {"device": "a GPU", "seconds": 754.0, "torch": "2.11.0", "started": "2026-11-18"}
     ExperimentRecord.from_json(value).write(tmp_path / name / "record.json")
     found = tables.reproduced(name, tmp_path)
-    assert found.endswith("\n\na GPU, 12 min 34 s.")
+    assert "computed on a GPU (torch 2.11.0, 2026-11-18) in 12 min 34 s." in found
+    assert f"nesbs reproduce {name} --scale smoke --out runs/paper" in found
     rows = [line for line in found.splitlines() if line.startswith("|") and not line.startswith("| -")]
     assert len(rows) >= 2
     if name == "table1":  # of the paper's ten rows
         assert [row.split("|")[1].strip() for row in rows[1:]] == ["ENAS", "NESBS (SVGD-RD)"]
-    assert "computed on a GPU (torch 2.11.0, 2026-11-18) in 12 min 34 s." in as_markdown(
-        reproduce.tables_of(experiment(name), ExperimentRecord.from_json(value))
+    assert tables.measured(tmp_path).startswith(
+        f"Measured at `hour` so far: 1 of 13 names. Minutes on a GPU: `{name}` 12.6. Together: 12.6 minutes. "
     )
+    waiting = tables.waiting(tmp_path)
+    assert [each for each in NAMES if f"`{each}`" not in waiting] == [name]

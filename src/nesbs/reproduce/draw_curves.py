@@ -15,10 +15,13 @@ def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
     tables = []
     for panel in _panels(exhibit):
         text = "δ = {}" if panel.across == "delta" else "{} judged"
-        names = [f"test error %, {text.format(formats.short(value))}" for value in panel.values()]
-        headings = [Heading(name, "", on, "") for name in names]
+        headings = [Heading(text.format(formats.short(value)), "", on, "") for value in panel.values()]
         rows = panel.rows(lambda point: Cell(value_of(point)))
-        tables.append(exhibit.table("method", headings, rows, spread=SPREAD, title=f"{title}; {panel.title}"))
+        tables.append(
+            exhibit.table(
+                f"test error %, {panel.title}", headings, rows, spread=SPREAD, title=f"{title}; {panel.title}"
+            )
+        )
     # Nothing may be finished yet.
     return tables or [exhibit.table("method", [Heading("test error", "%", on, "")], [], spread=SPREAD)]
 

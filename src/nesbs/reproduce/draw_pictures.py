@@ -10,7 +10,7 @@ from nesbs.evaluation import summarise
 from nesbs.records.experiment import DeltaRecord, GaussiansRecord, PartRecord
 from nesbs.report import canvas, formats
 from nesbs.report.table import Quantity, draw_quantities
-from nesbs.reproduce.exhibit import Cell, Exhibit, Heading, PaperTable, over_seeds, titled
+from nesbs.reproduce.exhibit import Cell, Exhibit, Heading, PaperTable, over_seeds, points_above, titled
 
 POSTERIORS = ("post-training", "best-response")
 MEMBER_ERROR = "CIFAR-10 ATE"  # the paper's column
@@ -39,7 +39,7 @@ def draw_gaussians(exhibit: Exhibit) -> tuple[str, bytes]:
         panels = upper.subplots(1, max(1, len(deltas)), sharex=True, sharey=True, squeeze=False)[0]
         points = [point for entry in deltas for point in entry.particles or ()] or [(0.0, 0.0)]
         ranges = [canvas.padded(side, 0.12) for side in np.array(points, float).T.tolist()]
-        x, y = np.meshgrid(*(np.linspace(*ends, 120) for ends in ranges))
+        x, y = np.meshgrid(*(np.linspace(*ends, 60) for ends in ranges))
         density = _density(target, x, y)
         for axes, entry in zip(panels, deltas, strict=False):
             axes.contour(x, y, density, levels=8, cmap="cividis", linewidths=0.8)
@@ -124,7 +124,7 @@ def _histogram(axes: Any, errors: Sequence[float], bins: np.ndarray, colour: str
     axes.label_outer()
     if errors:
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.legend(loc="upper right", frameon=False)
+        axes.legend(loc="best", frameon=False)
     else:
         axes.set_ylim(0, 1)
 
@@ -141,7 +141,10 @@ def discrepancy_tables(exhibit: Exhibit) -> list[PaperTable]:
     rows = [
         (name, [Cell(over_seeds(posteriors.get(name, ()), measure)) for measure in measures]) for name in POSTERIORS
     ]
-    return [exhibit.table("posterior", headings, rows, spread="Mean ± standard error over seeds.")]
+    during, after = (posteriors.get(name, ()) for name in reversed(POSTERIORS))
+    rows.append(("best-response less post-training", [Cell(points_above(during, after, key)) for key in measures]))
+    spread = "Mean ± standard error over seeds. Last row: paired over seeds, a 95 % t interval from three seeds on."
+    return [exhibit.table("posterior", headings, rows, spread=spread)]
 
 
 def draw_discrepancy(exhibit: Exhibit) -> tuple[str, bytes]:

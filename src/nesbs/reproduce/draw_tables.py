@@ -1,14 +1,22 @@
 """Tables 1 to 7 from their records: the paper's figure beside ours, and a chart of both."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from nesbs.evaluation import paired, summarise
-from nesbs.records.experiment import AttackRow, MethodRow
+from nesbs.records.experiment import AttackRow
 from nesbs.records.quality import IntervalRecord, RankingRecord, Truth
 from nesbs.report import canvas, formats
 from nesbs.report.table import Quantity, draw_quantities
-from nesbs.reproduce.exhibit import CIFAR10, Cell, Exhibit, Heading, PaperTable, over_seeds, parse_quantity, titled
+from nesbs.reproduce.exhibit import (
+    CIFAR10,
+    Cell,
+    Exhibit,
+    Heading,
+    PaperTable,
+    over_seeds,
+    parse_quantity,
+    points_above,
+    titled,
+)
 from nesbs.reproduce.spec import BEST_RESPONSE
 
 # Ours: the paper's name, and ours where that does not say it. The paper gives no ε for AutoAttack.
@@ -26,7 +34,7 @@ OURS = "NESBS (SVGD-RD)"  # the paper's row that the others are compared with
 
 def methods_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Make Tables 1, 2, 3 and 5: a row for each of the paper's, in its order."""
-    columns = exhibit.experiment.columns
+    columns = {name: one for name, one in exhibit.experiment.columns.items() if exhibit.shows(one.part)}
     headings = [
         Heading(column.name, column.unit, exhibit.data_name(column.part), column.part, column.places)
         for column in columns.values()
@@ -56,7 +64,7 @@ def _differences(exhibit: Exhibit) -> list[PaperTable]:
         cells = []
         for name, column in columns.items():
             part = record.part(column.part)
-            ours = _above(part.rows(method), part.rows(asked.rows[OURS]), column.measure)
+            ours = points_above(part.rows(method), part.rows(asked.rows[OURS]), column.measure)
             theirs = [one.value for row in (label, OURS) if (one := parse_quantity(paper.get(row, {}).get(name)))]
             cells.append(
                 Cell(
@@ -68,13 +76,13 @@ def _differences(exhibit: Exhibit) -> list[PaperTable]:
             rows.append((label, tuple(cells)))
     title = f"{asked.name}: how far the others are above {OURS}"
     notes = ("Ours: paired over seeds, with a 95 % t interval; where it holds 0 the two are not told apart.",)
-    return [PaperTable(title, "architecture(s)", tuple(headings), tuple(rows), notes)] if rows else []
+    return [PaperTable(title, f"architecture(s), less {OURS}", tuple(headings), tuple(rows), notes)] if rows else []
 
 
 def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Make Table 4: one table for each data set, a row for each method under each attack."""
     tables = []
-    for label in (CIFAR10, "CIFAR-100"):
+    for label in filter(exhibit.shows, (CIFAR10, "CIFAR-100")):
         part, on = exhibit.record.part(label), exhibit.data_name(label)
         headings = [Heading(name, "accuracy %", on, label) for name in ("Attack", "Defence", "Adaptive")]
         rows = []
@@ -89,8 +97,9 @@ def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:
                 )
                 rows.append((f"{row}, {name}", cells))
         spread = "Mean ± standard deviation over the members attacked in turn; accuracies on the perturbed images."
-        if part.attack:
-            spread += f" Ours under the settings {', '.join(part.attack)}."
+        # Attacks of other sizes and pictures are no part of these figures.
+        if settings := [one for one in part.attack or () if not one.startswith(("epsilons=", "pictures="))]:
+            spread += f" Ours under the settings {', '.join(settings)}."
         tables.append(exhibit.table("method, attack", headings, rows, spread=spread, title=exhibit.title(label)))
     return tables
 
@@ -127,7 +136,7 @@ def posteriors_tables(exhibit: Exhibit) -> list[PaperTable]:
     rows = []
     for row, method in exhibit.experiment.rows.items():
         after, during = exhibit.part.rows(method), exhibit.part.rows(method + BEST_RESPONSE)
-        ours = (over_seeds(during, "error"), over_seeds(after, "error"), _above(during, after, "error"))
+        ours = (over_seeds(during, "error"), over_seeds(after, "error"), points_above(during, after, "error"))
         rows.append((row, [exhibit.beside(one, row, name) for one, name in zip(ours, units, strict=True)]))
     spread = (
         f"{OVER_SEEDS} Δ: best-response less post-training, paired over seeds; a 95 % t interval from three seeds on."
@@ -225,18 +234,3 @@ def _interval(interval: IntervalRecord | None, factor: float) -> Quantity | None
     if interval.low is None or interval.high is None:
         return Quantity(factor * interval.value)
     return Quantity(factor * interval.value, low=factor * interval.low, high=factor * interval.high)
-
-
-def _above(others: Sequence[MethodRow], own: Sequence[MethodRow], measure: str) -> Quantity | None:
-    """Return how far others are above our own in points, over the seeds that both have."""
-    first, second = (
-        {row.seed: 100 * value for row in rows if (value := getattr(row, measure)) is not None}
-        for rows in (others, own)
-    )
-    seeds = [seed for seed in first if seed in second]
-    if not seeds:
-        return None
-    difference = paired([first[seed] for seed in seeds], [second[seed] for seed in seeds])
-    if difference.low is not None:
-        return Quantity(difference.mean, low=difference.low, high=difference.high)
-    return Quantity(difference.mean, summarise([first[seed] - second[seed] for seed in seeds]).standard_error)

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nesbs.evaluation import summarise
+from nesbs.evaluation import paired, summarise
 from nesbs.records import ExperimentRecord, Record
-from nesbs.records.experiment import Asked, PartRecord
+from nesbs.records.experiment import Asked, DiscrepancyRow, MethodRow, PartRecord
 from nesbs.report import canvas, formats
 from nesbs.report.comparison import added_note
 from nesbs.report.table import Quantity, Table, shown
-from nesbs.reproduce.spec import SCALES, Experiment, PaperFigures
+from nesbs.reproduce.spec import SCALES, Experiment, PaperFigures, Scale
 
 CITED = "Shu et al., Neural Ensemble Search via Bayesian Sampling, UAI 2022"
+SeedRow = MethodRow | DiscrepancyRow
 CIFAR10 = "CIFAR-10"  # the part that every experiment has
+WITHOUT_MEMBERS = ("quality", "discrepancy", "curves")  # kinds that train no member by its recipe
 # How a measure in a record becomes the figure in a table.
 FACTORS = {
     "parameters": ("parameters", 1e-6),
@@ -69,7 +71,9 @@ class PaperTable:
         headings, columns = [self.corner], [[label for label, _ in self.rows]]
         for place, heading in enumerate(self.headings):
             cells = [cells[place] for _, cells in self.rows]
-            what = f"{heading.name} {heading.unit}".strip()
+            what = (f"{heading.name} %" if heading.unit == "%" else f"{heading.name}, {heading.unit}").removesuffix(
+                ", "
+            )
             headings.append(f"{what}\nours{_on(heading.ours)}")
             columns.append([shown(cell.ours, heading.places) for cell in cells])
             if any(cell.paper for cell in cells):
@@ -123,6 +127,16 @@ class Exhibit:
         """Return our part in the place of CIFAR-10; empty where it was not run."""
         return self.record.part(CIFAR10)
 
+    @property
+    def scale(self) -> Scale | None:
+        """Return the scale of the record; None where it names none."""
+        name = (self.record.asked or Asked()).scale
+        return next((self.experiment.scales[each] for each in SCALES if each == name), None)
+
+    def shows(self, label: str) -> bool:
+        """Whether figures on one of the paper's data sets are shown: those that the record's scale runs."""
+        return self.scale is None or label in {*self.scale.parts, *(self.record.parts or {})}
+
     def data_name(self, label: str = CIFAR10) -> str:
         """Name the data set that ours was made on; a dash where the part was not run."""
         return self.record.part(label).data or formats.NOTHING
@@ -156,6 +170,9 @@ class Exhibit:
     def notes(self, spread: str) -> tuple[str, ...]:
         """Return what is said below a table."""
         lines = [*self._made_on(), spread, *self.experiment.notes]
+        unseen = [label for label in self.experiment.scales["paper"].parts if not self.shows(label)]
+        if unseen:
+            lines.append(f"The paper's figures on {' and '.join(unseen)} are not shown: this scale does not run them.")
         lines += [f"Left out: {name} ({why})." for name, why in (self.record.left_out or {}).items()]
         source = self.paper.source
         if self.paper.rows:
@@ -172,7 +189,7 @@ class Exhibit:
     def _made_on(self) -> list[str]:
         """Say the scale and the device, then what every part is made on."""
         name = str((self.record.asked or Asked()).scale)
-        about = "".join(f": {self.experiment.scales[scale].about}" for scale in SCALES if scale == name)
+        about = f": {self.scale.about}" if self.scale else ""
         seconds = self.record.seconds
         took = "" if seconds is None else f" in {formats.duration(seconds)}"
         versions = ", ".join(filter(None, (self.record.torch and f"torch {self.record.torch}", self.record.started)))
@@ -183,7 +200,7 @@ class Exhibit:
                 lines.append(
                     f"Ours in the place of {label}: {part.data}, {formats.count(part.train_images)} training and "
                     f"{formats.count(part.test_images)} test images of {'×'.join(map(str, part.size or ()))} pixels, "
-                    f"space {part.space}; {_trained(part)}."
+                    f"space {part.space}; {_trained(part, members=self.experiment.kind not in WITHOUT_MEMBERS)}."
                 )
         searches = [part.added for part in (self.record.parts or {}).values() if part.searched_on is None]
         nesbs = [row for row in self.experiment.rows if row.startswith("NESBS")]
@@ -209,10 +226,26 @@ def over_seeds(rows: Sequence[Record], measure: str) -> Quantity | None:
     return Quantity(summary.mean, spread=summary.standard_error)
 
 
-def _trained(part: PartRecord) -> str:
+def points_above(others: Sequence[SeedRow], own: Sequence[SeedRow], measure: str) -> Quantity | None:
+    """Return how far others are above our own in points, over the seeds that both have."""
+    first, second = (
+        {row.seed: 100 * value for row in rows if (value := getattr(row, measure)) is not None}
+        for rows in (others, own)
+    )
+    seeds = [seed for seed in first if seed in second]
+    if not seeds:
+        return None
+    difference = paired([first[seed] for seed in seeds], [second[seed] for seed in seeds])
+    if difference.low is not None:
+        return Quantity(difference.mean, low=difference.low, high=difference.high)
+    return Quantity(difference.mean, summarise([first[seed] - second[seed] for seed in seeds]).standard_error)
+
+
+def _trained(part: PartRecord, *, members: bool) -> str:
     """Say what was trained there, and for how long."""
     epochs = part.epochs or {}
     phrases = [f"cells of the search in the place of {part.searched_on}"] if part.searched_on else []
     if epochs.get("supernet") is not None:
         phrases.append(f"supernet {epochs['supernet']} epochs")
-    return ", ".join([*phrases, f"members {epochs['members']} epochs" if epochs.get("members") else "the search alone"])
+    trained = members and epochs.get("members")
+    return ", ".join([*phrases, f"members {trained} epochs" if trained else "the search alone"])
