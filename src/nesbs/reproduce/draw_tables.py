@@ -75,7 +75,7 @@ def _differences(exhibit: Exhibit) -> list[PaperTable]:
         if label != OURS and any(cell.ours for cell in cells):
             rows.append((label, tuple(cells)))
     title = f"{asked.name}: how far the others are above {OURS}"
-    notes = ("Ours: paired over seeds, with a 95 % t interval; where it holds 0 the two are not told apart.",)
+    notes = ("Δ of ours: paired over seeds, with a 95 % t interval; where it holds 0 the two are not told apart.",)
     return [PaperTable(title, f"architecture(s), less {OURS}", tuple(headings), tuple(rows), notes)] if rows else []
 
 
