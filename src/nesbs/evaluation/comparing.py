@@ -63,41 +63,38 @@ def summarise(values: Sequence[float]) -> Summary:
     return Summary(fmean(values), None if len(values) < 2 else stdev(values) / math.sqrt(len(values)))
 
 
-def over_images(
-    values: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
-) -> list[Difference]:
+def over_images(values: ArrayLike) -> list[Difference]:
     """Return the mean of each column of (images, columns) with its percentile bootstrap interval over the images.
 
-    For a paired difference give the differences image by image. The same seed draws the same images.
+    For a paired difference give the differences image by image.
 
     >>> over_images([[0.0], [1.0]] * 50)
     [Difference(mean=0.5, low=0.4, high=0.6)]
     """
     table = np.asarray(values, dtype=np.float64)
-    under_resamples = resampled(table, resamples, seed)
-    return between(table.mean(0), under_resamples, level)
+    return between(table.mean(0), resampled(table))
 
 
-def resampled(table: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+def resampled(table: np.ndarray) -> np.ndarray:
     """Return the means of each column of (images, columns) under resamples of the images, (resamples, columns).
 
-    The same seed draws the same images, also for another table.
+    The same images are drawn every time, also for another table.
     """
     if table.ndim != 2 or not table.size:
         raise NesbsError(f"a bootstrap needs a row for every image, found shape {table.shape}")
-    random, images = np.random.default_rng(seed), len(table)
-    drawn = (np.bincount(random.integers(images, size=images), minlength=images) for _ in range(resamples))
+    random, images = np.random.default_rng(0), len(table)
+    drawn = (np.bincount(random.integers(images, size=images), minlength=images) for _ in range(RESAMPLES))
     means: np.ndarray = np.stack([times @ table for times in drawn]) / images
     return means
 
 
-def between(values: ArrayLike, under_resamples: np.ndarray, level: float = LEVEL) -> list[Difference]:
+def between(values: ArrayLike, under_resamples: np.ndarray) -> list[Difference]:
     """Return values (columns,) with the percentile interval of theirs under resamples, (resamples, columns)."""
-    low, high = np.quantile(under_resamples, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = np.quantile(under_resamples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return [Difference(*map(float, column)) for column in zip(np.asarray(values), low, high, strict=True)]
 
 
-def paired(values: Sequence[float], reference: Sequence[float], *, level: float = LEVEL) -> Difference:
+def paired(values: Sequence[float], reference: Sequence[float]) -> Difference:
     """Return the mean difference of two methods over the same seeds with its t interval.
 
     >>> difference = paired([1.0, 2.0, 4.0], [0.0, 0.0, 0.0])
@@ -110,7 +107,7 @@ def paired(values: Sequence[float], reference: Sequence[float], *, level: float 
     summary = summarise(differences)
     if len(differences) < FEWEST or summary.standard_error is None:
         return Difference(summary.mean, None, None)
-    reach = float(scipy.stats.t.ppf((1 + level) / 2, len(differences) - 1)) * summary.standard_error
+    reach = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(differences) - 1)) * summary.standard_error
     return Difference(summary.mean, summary.mean - reach, summary.mean + reach)
 
 
