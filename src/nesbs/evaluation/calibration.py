@@ -83,12 +83,11 @@ def calibrate(
     return Calibration((temperature,), _measures(test, test_labels, bins), _measures(after, test_labels, bins))
 
 
-def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS, seed: int = 0) -> Calibration:
+def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS) -> Calibration:
     """Scale each half of the test predictions (images, classes) with the temperature fitted on the other half.
 
     Measured over all images together, so that the ECE of before and after is that of as many images as elsewhere;
-    the NLL and the Brier score are the means of the halves. The halves have the classes in proportion and
-    depend on `seed` alone.
+    the NLL and the Brier score are the means of the halves (`halves`).
 
     >>> calibration = cross_calibrate(torch.tensor([[2.0, 0.0]] * 8), torch.tensor([0, 0, 0, 1] * 2))
     >>> len(calibration.temperatures)
@@ -96,13 +95,12 @@ def cross_calibrate(test: Tensor, labels: Tensor, *, bins: int = metrics.BINS, s
     """
     if len(labels) < 2:
         raise NesbsError(f"cross-calibration needs two images or more, found {len(labels)}")
-    first, second = halves(labels, seed=seed)
-    temperatures = tuple(fit_temperature(test[half], labels[half]) for half in (first, second))
-    after = scaled(test, labels, temperatures, seed=seed)
+    temperatures = tuple(fit_temperature(test[half], labels[half]) for half in halves(labels))
+    after = scaled(test, labels, temperatures)
     return Calibration(temperatures, _measures(test, labels, bins), _measures(after, labels, bins))
 
 
-def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float], *, seed: int = 0) -> Tensor:
+def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float]) -> Tensor:
     """Return test predictions (images, classes) at the temperatures of a `Calibration`, in float64.
 
     One temperature is for all images; of two, each is for the half that it was not fitted on.
@@ -113,19 +111,21 @@ def scaled(test: Tensor, labels: Tensor, temperatures: Sequence[float], *, seed:
     if len(temperatures) == 1:
         return scale(test.double(), temperatures[0])
     after = test.double().clone()
-    first, second = halves(labels, seed=seed)
+    first, second = halves(labels)
     for temperature, measured in zip(temperatures, (second, first), strict=True):
         after[measured] = scale(after[measured], temperature)
     return after
 
 
-def halves(labels: Tensor, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return indices of two random halves of the images; their counts of any class differ by one at most.
+
+    The same labels have the same halves every time.
 
     >>> [len(half) for half in halves(torch.tensor([0] * 5 + [1] * 4))]
     [5, 4]
     """
-    order = torch.randperm(len(labels), generator=rng.generator(seed, "halves")).to(labels.device)
+    order = torch.randperm(len(labels), generator=rng.generator(0, "halves")).to(labels.device)
     order = order[labels[order].argsort(stable=True)]
     return order[0::2], order[1::2]
 
