@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.ensemble.scoring import Judge, Predictor, scorer
+from nesbs.ensemble.scoring import Judge, Predictor, distinct, scorer
 from nesbs.ensemble.settings import SearchSettings
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, ReferenceRanks, share_below
@@ -51,7 +51,7 @@ class RankJudge:
 
     def __call__(self, ensembles: Sequence[Sequence[Architecture]], weights: Tensor | None = None, /) -> Tensor:
         """Return minus the weighted sum of both shares, as a `Judge` does."""
-        members, places = _distinct(ensembles)
+        members, places = distinct(ensembles)
         quality = self._quality(members, weights)[..., places].mean(-1)
         return -(quality + self._weight * self.added(ensembles, weights)) if self._weight else -quality
 
@@ -66,7 +66,7 @@ class RankJudge:
 
     def gains(self, ensembles: Sequence[Sequence[Architecture]], weights: Tensor | None = None) -> Tensor:
         """Return the members' mean loss less the ensemble's, (…, ensembles)."""
-        members, places = _distinct(ensembles)
+        members, places = distinct(ensembles)
         alone = self._score([[member] for member in members], weights)
         return alone[..., places].mean(-1) - self._score(ensembles, weights)
 
@@ -174,13 +174,6 @@ def resamples(images: int, count: int, *, seed: int = 0) -> Tensor:
     """
     drawn = torch.randint(images, (count, images), generator=rng.generator(seed, "search", "noise"))
     return torch.zeros(count, images).scatter_add_(1, drawn, torch.ones(drawn.shape)) / images
-
-
-def _distinct(ensembles: Sequence[Sequence[Architecture]]) -> tuple[list[Architecture], Tensor]:
-    """All members once, and the places among them of each ensemble's, (ensembles, size)."""
-    members = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
-    place = {member: i for i, member in enumerate(members)}
-    return members, torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles])
 
 
 def _shares(values: Tensor, reference: Tensor) -> Tensor:

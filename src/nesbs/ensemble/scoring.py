@@ -107,6 +107,13 @@ def _parts(images: int, width: int, device: torch.device) -> Sequence[Tensor]:
     return parts
 
 
+def distinct(ensembles: Sequence[Sequence[Architecture]]) -> tuple[list[Architecture], Tensor]:
+    """Return all members once, and the places among them of each ensemble's, (ensembles, size)."""
+    members = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
+    place = {member: i for i, member in enumerate(members)}
+    return members, torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles])
+
+
 def scorer(estimator: Predictor, combine: Combine = COMBINE, *, noise: float = 0.0) -> Judge:
     """Make a score of ensembles: their validation loss, estimated with the supernet's weights (Algorithm 1, line 6).
 
@@ -117,10 +124,9 @@ def scorer(estimator: Predictor, combine: Combine = COMBINE, *, noise: float = 0
     probabilities: dict[Architecture, Tensor] = {}  # of the labels
 
     def score(ensembles: Sequence[Sequence[Architecture]], weights: Tensor | None = None) -> Tensor:
-        asked = list(dict.fromkeys(member for ensemble in ensembles for member in ensemble))
-        place = {architecture: i for i, architecture in enumerate(asked)}
         labels = estimator.split.labels
-        members = torch.tensor([[place[member] for member in ensemble] for ensemble in ensembles]).to(labels.device)
+        asked, places = distinct(ensembles)
+        members = places.to(labels.device)
         if combine == "logits":
             return ensemble_losses(estimator.log_probs(asked), labels, members, combine, weights).cpu()
         missing = [architecture for architecture in asked if architecture not in probabilities]
