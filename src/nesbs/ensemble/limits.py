@@ -147,14 +147,13 @@ def cheapest(space: Space, cost: Callable[[Architecture], float]) -> Architectur
         picks[place] = choice
         return cost(space.architecture(picks))
 
-    for root, variable in enumerate(space.variables):
+    for root in space.roots():
         found: list[tuple[float, list[int]]] = []
-        for choice in range(len(variable.choices)) if variable.condition is None else ():
+        for choice in range(len(space.variables[root].choices)):
             value = with_pick(root, choice)
             for child in space.children(root, choice):
                 values = [with_pick(child, one) for one in range(len(space.variables[child].choices))]
                 value = with_pick(child, values.index(min(values)))
             found.append((value, list(picks)))
-        if found:
-            picks[:] = min(found, key=lambda one: one[0])[1]
+        picks[:] = min(found, key=lambda one: one[0])[1]
     return space.architecture(picks)

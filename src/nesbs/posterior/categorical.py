@@ -103,14 +103,13 @@ class Posterior:
         log_p = self.log_probabilities().detach()
         best_value, best = log_p.max(-1)
         picks = best.tolist()
-        for root, variable in enumerate(self.space.variables):
-            if variable.condition is None:
-                # The best pair is the one whose own probability times its operations' best is largest.
-                totals = [
-                    log_p[root, choice] + best_value[self.space.children(root, choice)].sum()
-                    for choice in range(len(variable.choices))
-                ]
-                picks[root] = int(torch.stack(totals).argmax())
+        for root in self.space.roots():
+            # The best pair is the one whose own probability times its operations' best is largest.
+            totals = [
+                log_p[root, choice] + best_value[self.space.children(root, choice)].sum()
+                for choice in range(len(self.space.variables[root].choices))
+            ]
+            picks[root] = int(torch.stack(totals).argmax())
         return self.space.architecture(picks)
 
     def tempered(self, temperature: float) -> Posterior:

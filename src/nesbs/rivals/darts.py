@@ -18,7 +18,7 @@ from nesbs.data import steps_per_epoch
 from nesbs.posterior import Posterior
 from nesbs.rivals.learner import Learner, Step, learn, likeliest_of
 from nesbs.rivals.request import SearchRequest, SearchResult
-from nesbs.spaces import Architecture, Space
+from nesbs.spaces import Architecture
 from nesbs.training import learning_rate as scheduled
 
 MOMENTUM = 0.5  # of Adam's first moment, as in the paper
@@ -96,7 +96,7 @@ def open_gates(posterior: Posterior) -> Tensor:
     """Softmax weights (kinds of cell, edges, operations) with every possible input of every node open."""
     space, weights = posterior.space, posterior.log_probabilities().exp()
     rows = list(weights)
-    for root in _roots(space):
+    for root in space.input_choices():
         # An edge counts for the pairs that hold it: shared out so that each edge counts once.
         [holding] = {
             sum(child in space.children(root, choice) for choice in range(len(space.variables[root].choices)))
@@ -111,15 +111,10 @@ def derive(posterior: Posterior) -> Architecture:
     space, weights = posterior.space, posterior.log_probabilities().detach().exp()
     strength, strongest = weights.max(-1)
     picks = strongest.tolist()
-    for root in _roots(space):
+    for root in space.input_choices():
         totals = [float(strength[space.children(root, c)].sum()) for c in range(len(space.variables[root].choices))]
         picks[root] = max(range(len(totals)), key=totals.__getitem__)
     return space.architecture(picks)
-
-
-def _roots(space: Space) -> list[int]:
-    """The variables that choose a node's inputs."""
-    return [root for root, variable in enumerate(space.variables) if not variable.condition and space.children(root, 0)]
 
 
 def _slopes(value: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:

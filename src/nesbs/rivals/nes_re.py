@@ -128,7 +128,7 @@ def mutate(space: Space, architecture: Architecture, *, generator: torch.Generat
         return int(torch.randint(count, (), generator=generator))
 
     indices = list(space.encode(architecture))
-    inputs = [root for root, one in enumerate(space.variables) if not one.condition and space.children(root, 0)]
+    inputs = space.input_choices()
     operations = [i for i, choice in enumerate(indices) if choice >= 0 and i not in inputs]
     kind = pick(3 if inputs else 2)
     if kind == 1:

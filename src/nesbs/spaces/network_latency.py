@@ -95,8 +95,7 @@ def _with_every_choice(costs: NetworkCosts, first: Architecture) -> list[Archite
     # Where nothing may pass by `none`, other edges hand on what arrives.
     usual = next((place for place, op in enumerate(space.operations) if op != "none"), 0)
     found = [first]
-    roots = [place for place, variable in enumerate(space.variables) if variable.condition is None]
-    for root in roots:
+    for root in space.roots():
         for choice in range(len(space.variables[root].choices)):
             for child in [root, *space.children(root, choice)]:
                 for one in range(len(space.variables[child].choices)):

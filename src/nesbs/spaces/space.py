@@ -135,7 +135,7 @@ class Space(ABC):
                 math.prod(len(self.variables[child].choices) for child in self.children(root, choice))
                 for choice in range(len(self.variables[root].choices))
             )
-            for root in self._roots()
+            for root in self.roots()
         )
 
     @functools.cached_property
@@ -154,7 +154,7 @@ class Space(ABC):
     def __iter__(self) -> Iterator[Architecture]:
         """Every architecture once, in a fixed order; for small spaces."""
         per_root = []
-        for root in self._roots():
+        for root in self.roots():
             settings = []
             for choice in range(len(self.variables[root].choices)):
                 children = self.children(root, choice)
@@ -173,8 +173,13 @@ class Space(ABC):
         rows = [self.check(architecture) for architecture in architectures]
         return torch.tensor(rows, dtype=torch.int64).reshape(len(rows), len(self.variables))
 
-    def _roots(self) -> list[int]:
+    def roots(self) -> list[int]:
+        """The variables that play a part whatever the others are."""
         return [i for i, variable in enumerate(self.variables) if variable.condition is None]
+
+    def input_choices(self) -> list[int]:
+        """The variables that choose a node's inputs, in spaces that have them."""
+        return [root for root in self.roots() if self.children(root, 0)]
 
     def children(self, root: int, choice: int) -> list[int]:
         """The variables that play a part because `root` took `choice`."""
