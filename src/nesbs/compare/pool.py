@@ -43,8 +43,7 @@ class Pool:
             update={"epochs": epochs, "warm_up": min(own.warm_up, epochs - 1), "images": images}
         )
         self.folder = run.folder / f"pool-{epochs}-epochs-{images}"
-        part = run.data.train if images == "all" else run.data.search_train
-        self.training = MemberTraining(run.space, part, self.settings, run.recipe.seed)
+        self.training = MemberTraining(run.space, self.settings.trained_on(run.data), self.settings, run.recipe.seed)
         self._log_probs: dict[Architecture, Tensor] = {}
 
     def members(self, architectures: Sequence[Architecture]) -> list[Member]:

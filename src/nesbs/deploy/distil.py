@@ -228,7 +228,7 @@ def _images(
     recipe: Recipe, data: Dataset, classifier: Classifier, settings: DistilSettings
 ) -> tuple[Split, UnlabelledRecord | None]:
     """The images that the student learns from, and what is recorded of those without labels."""
-    split = data.train if recipe.members.images == "all" else data.search_train
+    split = recipe.members.trained_on(data)
     if settings.unlabelled is None:
         return split, None
     folder = Path(os.path.realpath(files.expanded(settings.unlabelled)))

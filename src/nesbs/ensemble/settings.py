@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from nesbs.data import Split, steps_per_epoch
+from nesbs.data import Dataset, Split, steps_per_epoch
 from nesbs.errors import NesbsError
 from nesbs.kernels import usable
 from nesbs.metrics import Combine
@@ -220,6 +220,10 @@ class MemberSettings(TrainingSettings):
         if self.channels is not None and self.multiply_adds is not None:
             raise ValueError("set channels or multiply_adds, not both")
         return self
+
+    def trained_on(self, data: Dataset) -> Split:
+        """Return the images that members are trained on."""
+        return data.train if self.images == "all" else data.search_train
 
     def compiles(self, split: Split) -> bool:
         """Return whether kernels are fused for training on these images: only where it is long enough to pay."""

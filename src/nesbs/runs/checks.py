@@ -42,8 +42,8 @@ def check_batches(recipe: Recipe, data: Dataset, space: Space) -> None:
     """Raise where the processes that torchrun started cannot share a batch."""
     ranks = Ranks(count=processes())
     if ranks.several:
-        images = data.train if recipe.members.images == "all" else data.search_train
-        trained: list[tuple[str, TrainingSettings, int]] = [("members", recipe.members, len(images))]
+        images = len(recipe.members.trained_on(data))
+        trained: list[tuple[str, TrainingSettings, int]] = [("members", recipe.members, images)]
         if recipe.ensemble.fixed(space) is None:
             trained.append(("supernet", recipe.supernet, len(data.search_train)))
         for section, settings, count in trained:

@@ -195,7 +195,7 @@ class Run:
     @property
     def train_images(self) -> Split:
         """What members are trained on."""
-        return self.data.train if self.recipe.members.images == "all" else self.data.search_train
+        return self.recipe.members.trained_on(self.data)
 
     @property
     def measured_images(self) -> Split:
