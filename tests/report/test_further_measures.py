@@ -9,18 +9,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from pages import HOSTILE, drawings, plain, rows, without_script
-from run_files import RunFiles, render, scores_as_text
+from run_files import RunFiles, render, scaled, scores_as_text
 
 ROOT = Path(__file__).parents[2]
 
 
 def scores(error: float, **more: Any) -> dict[str, Any]:
     return {"error": error, "nll": 0.4, "brier": 0.2, "ece": 0.05, "top5_error": error / 10, **more}
-
-
-def scaled(temperatures: list[float], ece: float) -> dict[str, Any]:
-    before = {"nll": 0.5, "brier": 0.25, "ece": ece}
-    return {"temperatures": temperatures, "before": before, "after": {"nll": 0.45, "brier": 0.24, "ece": ece / 2}}
 
 
 def corrupted(shift: float, names: tuple[str, ...] = ("fog", "jpeg")) -> dict[str, Any]:
