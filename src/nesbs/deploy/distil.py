@@ -25,6 +25,7 @@ from nesbs.deploy.classifier import Classifier
 from nesbs.deploy.load import load
 from nesbs.ensemble import Criterion, Ensemble
 from nesbs.errors import NesbsError, expect, expect_all
+from nesbs.evaluation.calibration import scale
 from nesbs.evaluation.kept_gain import kept_gain
 from nesbs.evaluation.scores import predictions, score_log_probs
 from nesbs.records import DistilledRecord, Recipe
@@ -143,11 +144,11 @@ def distillation(teacher: Ensemble, settings: DistilSettings, label_smoothing: f
 
     def criterion(batch: Batch) -> Callable[[Tensor], Tensor]:
         with torch.no_grad():
-            answers = softened(teacher.combined(teacher(batch.images)), settings.temperature)
+            answers = scale(teacher.combined(teacher(batch.images)), settings.temperature)
         weight = settings.label_weight * (batch.labels >= 0)
 
         def loss(logits: Tensor) -> Tensor:
-            own = softened(logits, settings.temperature)
+            own = scale(logits, settings.temperature)
             soft = settings.temperature**2 * F.kl_div(own, answers, reduction="none", log_target=True).sum(-1)
             hard = F.cross_entropy(
                 logits, batch.labels, reduction="none", ignore_index=-1, label_smoothing=label_smoothing
@@ -157,15 +158,6 @@ def distillation(teacher: Ensemble, settings: DistilSettings, label_smoothing: f
         return loss
 
     return criterion
-
-
-def softened(logits: Tensor, temperature: float) -> Tensor:
-    """Return log-probabilities of logits or log-probabilities (images, classes) at a temperature.
-
-    >>> softened(torch.tensor([[0.8, 0.2]]).log(), 2.0).exp()
-    tensor([[0.6667, 0.3333]])
-    """
-    return (logits / temperature).log_softmax(-1)
 
 
 def choose_student(into: str, run: Run, classifier: Classifier) -> tuple[Architecture, str]:

@@ -31,7 +31,7 @@ class Calibration:
 
 
 def scale(log_probs: Tensor, temperature: float) -> Tensor:
-    """Return log-probabilities (…, classes) at a temperature: above 1 they are softer, below 1 sharper.
+    """Return log-probabilities, or logits, (…, classes) at a temperature: above 1 they are softer, below 1 sharper.
 
     >>> scale(torch.tensor([0.8, 0.2]).log(), 0.5).exp()
     tensor([0.9412, 0.0588])
