@@ -216,7 +216,7 @@ def mass(log_probs: np.ndarray, accuracies: np.ndarray) -> dict[str, float]:
     likeliest = int(np.argmax(log_probs))
 
     def on_best(share: float) -> float:
-        return float(weights[order[: max(1, round(share * len(order)))]].sum())
+        return float(weights[order[: _top(share, len(order))]].sum())
 
     return {
         "architectures": len(accuracies),
