@@ -123,13 +123,13 @@ def load_imagenet(root: Path, settings: DataSettings) -> FolderParts:
     return load_folder(folders[0], chosen, share=IMAGENET_SHARE, colour=True, mean_std=IMAGENET_STATISTICS)
 
 
-def nearest_multiple(side: float, of: int = 4) -> int:
-    """Return the multiple of `of` nearest to `side`, at least 8.
+def nearest_multiple(side: float) -> int:
+    """Return the multiple of 4 nearest to `side`, at least 8.
 
     >>> nearest_multiple(30), nearest_multiple(29), nearest_multiple(3)
     (32, 28, 8)
     """
-    return max(8, int((side + of / 2) // of) * of)
+    return max(8, int((side + 2) // 4) * 4)
 
 
 def _parts(path: Path) -> tuple[ImageFiles, ImageFiles | None]:

@@ -164,18 +164,17 @@ def _correlation(measure: Measure, estimated: np.ndarray, true: np.ndarray, memb
     return with_interval(measure, estimated, true, members)
 
 
-def ensembles_of(architectures: int, size: int, *, seed: int = 0, most: int = MOST) -> list[tuple[int, ...]]:
-    """List ensembles of `size` different architectures: all of them, or `most` drawn without repetition.
+def ensembles_of(architectures: int, size: int, *, seed: int = 0) -> list[tuple[int, ...]]:
+    """List ensembles of `size` different architectures: all of them, or 500 drawn without repetition.
 
     >>> len(ensembles_of(10, 3)), len(ensembles_of(20, 5))
     (120, 500)
     """
-    total = math.comb(architectures, size)
-    if total <= most:
+    if math.comb(architectures, size) <= MOST:
         return list(itertools.combinations(range(architectures), size))
     random = np.random.default_rng(seed)
     drawn: dict[tuple[int, ...], None] = {}
-    while len(drawn) < most:
+    while len(drawn) < MOST:
         drawn[tuple(sorted(random.choice(architectures, size, replace=False).tolist()))] = None
     return list(drawn)
 

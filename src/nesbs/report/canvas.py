@@ -62,11 +62,11 @@ def logarithmic(axis: Any) -> None:
     axis.set_minor_formatter(lambda value, _: "")
 
 
-def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
+def legend_below(figure: Any, axes: Any) -> None:
     """Draw one legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), frameon=False)
 
 
 def padded(values: Sequence[float], share: float = 0.08) -> tuple[float, float]:
