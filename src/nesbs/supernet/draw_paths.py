@@ -1,5 +1,6 @@
 """Which architectures the supernet is trained on: one a step, drawn uniformly, or a group fair to all operations."""
 
+import itertools
 from typing import Literal
 
 import torch
@@ -51,7 +52,7 @@ def fair_group(space: Space, *, generator: torch.Generator, dense: bool = False)
         choices = [i for i, choice in enumerate(variable.choices) if choice not in left_out]
         orders = [torch.randperm(len(choices), generator=generator).tolist() for _ in range(-(-count // len(choices)))]
         columns.append([choices[place] for order in orders for place in order])
-    return tuple(space.architecture(row) for row, _ in zip(zip(*columns, strict=False), range(count), strict=False))
+    return tuple(map(space.architecture, itertools.islice(zip(*columns, strict=False), count)))
 
 
 def draw_paths(space: Space, steps: int, *, seed: int, epoch: int, skip_dead: bool) -> list[Architecture]:
