@@ -237,7 +237,7 @@ def test_each_method_pays_for_what_it_used(whole):
     assert outcome["nesbs"]["search_seconds"] == pytest.approx(searched, abs=0.01)
     # The two that judge the whole pool paid the same, though one of them found it trained.
     assert outcome["nes-rs"]["search_seconds"] == outcome["urs"]["search_seconds"] > 0
-    assert sum(costs.values()) == pytest.approx(stages["pool-1-epochs-search_train"]["seconds"], abs=0.05)
+    assert sum(costs.values()) == pytest.approx(stages["pool-1-epochs-search_train"]["seconds"], rel=0.15)
     assert outcome["nes-rs"]["search_seconds"] <= sum(costs.values())
     assert outcome["deep"]["evaluations"] == 6
     assert outcome["single-best"]["training_seconds"] == outcome["mc-droppath"]["training_seconds"] > 0
