@@ -164,6 +164,8 @@ def supernets(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
     ):
         more: dict[str, Any] = {**edges, "cells": cells, "paths": paths, "precision": precision}
         yield supernet(f"NAS-Bench-201, N={cells}, {paths}, {precision}", nasbench201(), split, **TIMES, **more)
+    more = {**edges, "cells": 5, "partial": 2, "precision": "float32"}
+    yield supernet("NAS-Bench-201, N=5, K=2, one, float32", nasbench201(), split, **TIMES, **more)
 
 
 def three_members(space: Space) -> list[Architecture]:

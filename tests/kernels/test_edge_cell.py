@@ -15,28 +15,32 @@ from nesbs.training import Batch
 
 
 @pytest.mark.parametrize(
-    ("make", "shared"),
+    ("make", "shared", "parts"),
     [
-        pytest.param(nasbench201, True, id="one input-nasbench201"),
-        pytest.param(nasbench201, False, marks=pytest.mark.slow, id="own inputs-nasbench201"),
-        pytest.param(toy_edges, True, id="one input-toy_edges"),
-        pytest.param(toy_edges, False, id="own inputs-toy_edges"),
+        pytest.param(nasbench201, True, 1, id="one input-nasbench201"),
+        pytest.param(nasbench201, False, 1, marks=pytest.mark.slow, id="own inputs-nasbench201"),
+        pytest.param(toy_edges, True, 1, id="one input-toy_edges"),
+        pytest.param(toy_edges, False, 1, id="own inputs-toy_edges"),
+        pytest.param(nasbench201, True, 2, id="one input-nasbench201-half the channels"),
+        pytest.param(toy_edges, False, 4, id="own inputs-toy_edges-a quarter"),
     ],
 )
-def test_a_cell_gives_every_paths_states_and_gradients(make, shared, device, close):
+def test_a_cell_gives_every_paths_states_and_gradients(make, shared, parts, device, close):
     from nesbs.kernels.edge_cell import FusedEdgeCell
 
     space, channels = make(), 16
     torch.manual_seed(0)
     [group] = draw_groups(space, 1, seed=3, epoch=0, skip_dead=False, paths="fair")
-    network = space.supernet(classes=10, in_channels=3, channels=channels, cells=1, affine=False).to(device)
+    size = {"channels": channels, "cells": 1, "partial": parts}
+    network = space.supernet(classes=10, in_channels=3, affine=False, **size).to(device)
     cell = network.stages[0][0]
     fused = fused_network(network)
     row = fused.weights[0].requires_grad_()
     codes = torch.tensor([fused.codes(path) for path in group], dtype=torch.int32, device=device)
     x = torch.randn(1 if shared else len(group), 3, 6, 5, channels, device=device, requires_grad=True)
     first3 = channels**2 if "nor_conv_1x1" in space.operations else 0
-    out = FusedEdgeCell.apply(x, row, codes, space.nodes, first3 + 9 * channels**2, first3)
+    wide = fused.widened(row, channels)
+    out = FusedEdgeCell.apply(x, wide, codes, space.nodes, first3 + 9 * channels**2, first3, None, None, parts)
     plain = []
     for number, path in enumerate(group):
         last = cell.path([x[0 if shared else number].permute(0, 3, 1, 2)], space.live(path)[0])[-1]
@@ -73,9 +77,9 @@ def settings_of(**more):
 
 
 @pytest.mark.parametrize("make", [pytest.param(nasbench201, marks=pytest.mark.slow), toy_edges])
-@pytest.mark.parametrize("fair", [False, True], ids=["one", "fair"])
-def test_steps_give_the_plain_steps_losses_and_weights(make, fair, device, noise, large_blocks):
-    space, settings, steps = make(), settings_of(nesterov=True), 2 if fair else 3
+@pytest.mark.parametrize(("fair", "parts"), [(False, 1), (True, 1), (False, 2)], ids=["one", "fair", "partial"])
+def test_steps_give_the_plain_steps_losses_and_weights(make, fair, parts, device, noise, large_blocks):
+    space, settings, steps = make(), settings_of(nesterov=True, partial=parts), 2 if fair else 3
     split = noise.search_train.to(device)
     groups = draw_groups(space, steps, seed=0, epoch=0, skip_dead=fair, paths="fair" if fair else "one")
     groups[0] = (space.architecture([0] * len(space.variables)),)  # nothing reaches the output
@@ -144,7 +148,7 @@ def test_only_networks_with_kernels_fit(device, noise):
         ({"channels": 8}, False),
         ({"channels": 24}, False),
         ({"affine": True}, False),
-        ({"partial": 2}, False),
+        ({"partial": 2}, True),
     ):
         network = build_supernet(nasbench201(), split, settings_of(**more), seed=0).network
         assert fits(network, device, split.size) is fitting

@@ -64,7 +64,8 @@ class FusedEdgeCell(torch.autograd.Function):
     `codes` (paths, edges) int32. Weights (numbers,) are shared by all paths, of which then no two may use the same
     operation of the same edge where gradients are wanted: each operation's gradient has one place; or each path has its
     own, (paths, numbers). BatchNorm's offset and scale `affine` and its running averages of mean and variance
-    `running`, which are changed, are (edges, paths, two, channels).
+    `running`, which are changed, are (edges, paths, two, channels). With `parts` of partial channels above 1 the
+    weights are those of all channels, 0 where one does not go through an operation; BatchNorm has no offset then.
     """
 
     @staticmethod
@@ -78,6 +79,7 @@ class FusedEdgeCell(torch.autograd.Function):
         first3: int,
         affine: Tensor | None = None,
         running: Tensor | None = None,
+        parts: int = 1,
     ) -> Tensor:
         """Run the cell."""
         shape = Shape(x, len(codes), nodes)
@@ -103,10 +105,10 @@ class FusedEdgeCell(torch.autograd.Function):
             finish_forward(sums, statistics, running, codes, shape.pixels, source, leaving)
             programs.assemble[shape.blocks, shape.paths](
                 x, x_path, states, positive, raw, statistics, affine, codes, shape.pixels, source + 1,
-                AFFINE=affine is not None, POSITIVE=leaving > 1, BLOCK=shape.block, **image,
+                AFFINE=affine is not None, POSITIVE=leaving > 1, BLOCK=shape.block, PARTS=parts, **image,
             )  # fmt: skip
         ctx.save_for_backward(positive_x, positive, low, codes, raw, statistics, affine)
-        ctx.shape, ctx.paths, ctx.products, ctx.sizes = shape, (x_path, w_path), products, sizes
+        ctx.shape, ctx.paths, ctx.products, ctx.sizes, ctx.parts = shape, (x_path, w_path), products, sizes, parts
         return states[-1]
 
     @staticmethod
@@ -119,7 +121,7 @@ class FusedEdgeCell(torch.autograd.Function):
         means = torch.empty_like(statistics)
         most = shape.splits
         sums = torch.empty(shape.edges, shape.paths, most, 2, shape.channels, device=x.device)
-        flat = {"EDGES": shape.edges, "C": shape.channels, "BLOCK": shape.block}
+        flat = {"EDGES": shape.edges, "C": shape.channels, "BLOCK": shape.block, "PARTS": ctx.parts}
         for target in range(shape.nodes - 1, 0, -1):
             gradient, source = last if target == shape.nodes - 1 else gradients[target - 1], target - 1
             programs.reduce[most, target, shape.paths](
@@ -133,7 +135,7 @@ class FusedEdgeCell(torch.autograd.Function):
             programs.pull[shape.blocks, shape.paths](
                 x, x_path, positive, gradients, last, weights, w_path, raw, codes,
                 first if source == 0 else gradients[source - 1],
-                shape.pixels, source, NODES=shape.nodes, **sizes, **products,
+                shape.pixels, source, NODES=shape.nodes, PARTS=ctx.parts, **sizes, **products,
             )  # fmt: skip
         splits = splits_of(-(-shape.pixels // shape.weigh_block) // 8, WEIGH_SPLITS)
         if w_path:  # each path's own: paths are work enough, and nobody asks for the gradient of what a path leaves out
@@ -147,7 +149,7 @@ class FusedEdgeCell(torch.autograd.Function):
         )  # fmt: skip
         back = first.sum(0, keepdim=True) if len(x) == 1 and shape.paths > 1 else first
         by_affine = None if affine is None else means * shape.pixels
-        return back, parts.sum(0), None, None, None, None, by_affine, None
+        return back, parts.sum(0), None, None, None, None, by_affine, None, None
 
 
 def finish_forward(

@@ -7,6 +7,9 @@ target (target − 1) / 2 + source. Weights of an edge lie in a row: 1×1 as (ou
 paths share the rows, or each has its own. BatchNorm may have an offset and a scale, `affine`, and running averages of
 mean and variance, `running`, both (edges, paths, two, channels).
 
+With PARTS of partial channels above 1, only the first C / PARTS channels go through an operation and the others pass by
+every edge that is one; then channel c of part p goes to c · PARTS + p. The weights that would mix them are 0.
+
     forward    for each source: convolve the ReLU along all its edges, sums of squares on the way → finish
                for each target: assemble what arrives
     backward   for each target, from the last: sums for BatchNorm → finish → undo BatchNorm
@@ -26,6 +29,30 @@ def _reach(pixel, pixels, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     rows = tl.where(row > 0, 0b000000111, 0) | 0b000111000 | tl.where(row < HEIGHT - 1, 0b111000000, 0)
     columns = tl.where(column > 0, 0b001001001, 0) | 0b010010010 | tl.where(column < WIDTH - 1, 0b100100100, 0)
     return tl.where(pixel < pixels, rows & columns, 0)
+
+
+@triton.jit
+def _shuffled(channel, C: tl.constexpr, PARTS: tl.constexpr):
+    """Where a channel goes at the end of an edge."""
+    if PARTS > 1:
+        channel = (channel % (C // PARTS)) * PARTS + channel // (C // PARTS)
+    return channel
+
+
+@triton.jit
+def _worked_on(inside, channel, C: tl.constexpr, PARTS: tl.constexpr):
+    """Which channels (pixels, channels) go through an operation."""
+    if PARTS > 1:
+        inside = inside & (channel < C // PARTS)[None, :]
+    return inside
+
+
+@triton.jit
+def _handed_on(inside, channel, code, C: tl.constexpr, PARTS: tl.constexpr):
+    """Which channels (pixels, channels) stay as they are: all, or those that pass an operation by."""
+    if PARTS > 1:
+        inside = inside & ((code == 1) | (channel >= C // PARTS))[None, :]
+    return inside
 
 
 @triton.jit(do_not_specialize=["source"])
@@ -128,7 +155,7 @@ def finish(sums, statistics, running, codes, splits, pixels, source, target, eps
 @triton.jit(do_not_specialize=["target"])
 def assemble(x, x_path, states, positive, raw, statistics, affine, codes, pixels, target, EDGES: tl.constexpr,
              HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr, AFFINE: tl.constexpr,
-             POSITIVE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+             POSITIVE: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr = 1):  # fmt: skip
     """A target's state, the sum of what its edges bring, and where it is wanted its ReLU."""
     path, paths = tl.program_id(1), tl.num_programs(1)
     channel = tl.arange(0, C)
@@ -143,11 +170,12 @@ def assemble(x, x_path, states, positive, raw, statistics, affine, codes, pixels
         code = tl.load(codes + path * EDGES + edge)
         before = ((tl.maximum(source, 1) - 1) * paths + path).to(tl.int64) * size
         place = edge * paths + path
-        if code == 1:
+        if (code == 1) | ((PARTS > 1) & (code > 1)):
+            handed = _handed_on(inside, channel, code, C, PARTS)
             if source == 0:
-                value = tl.load(x + path * x_path + here, mask=inside, other=0.0)
+                value = tl.load(x + path * x_path + here, mask=handed, other=0.0)
             else:
-                value = tl.load(states + before + here, mask=inside, other=0.0)
+                value = tl.load(states + before + here, mask=handed, other=0.0)
             out += value.to(tl.float32)
         if (code == 2) | (code == 3):
             mean = tl.load(statistics + place * 2 * C + channel)
@@ -164,15 +192,17 @@ def assemble(x, x_path, states, positive, raw, statistics, affine, codes, pixels
                 down, right = tap // 3 - 1, tap % 3 - 1
                 there = (pixel < pixels) & (row + down >= 0) & (row + down < HEIGHT)
                 there = there & (column + right >= 0) & (column + right < WIDTH)
+                seen = _worked_on(there[:, None], channel, C, PARTS)
                 at = (pixel + down * WIDTH + right)[:, None] * C + channel[None, :]
                 if source == 0:
-                    value = tl.load(x + path * x_path + at, mask=there[:, None], other=0.0)
+                    value = tl.load(x + path * x_path + at, mask=seen, other=0.0)
                 else:
-                    value = tl.load(states + before + at, mask=there[:, None], other=0.0)
+                    value = tl.load(states + before + at, mask=seen, other=0.0)
                 total += value.to(tl.float32)
             high = 3 - (row == 0).to(tl.int32) - (row == HEIGHT - 1).to(tl.int32)
             wide = 3 - (column == 0).to(tl.int32) - (column == WIDTH - 1).to(tl.int32)
             out += total / (high * wide).to(tl.float32)[:, None]
+    here = pixel[:, None] * C + _shuffled(channel, C, PARTS)[None, :]
     at = ((target - 1) * paths + path).to(tl.int64) * size + here
     tl.store(states + at, out.to(states.dtype.element_ty), mask=inside)
     if POSITIVE:
@@ -181,7 +211,7 @@ def assemble(x, x_path, states, positive, raw, statistics, affine, codes, pixels
 
 @triton.jit(do_not_specialize=["target"])
 def reduce(gradient, raw, statistics, codes, sums, splits, pixels, target, EDGES: tl.constexpr,
-           C: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+           C: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr = 1):  # fmt: skip
     """For BatchNorm's backward pass on the edges into a target: sums of the gradient, and of it times the output."""
     split, path, paths = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
     edge = target * (target - 1) // 2 + tl.program_id(1)
@@ -196,8 +226,9 @@ def reduce(gradient, raw, statistics, codes, sums, splits, pixels, target, EDGES
         for block in range(split, (pixels + BLOCK - 1) // BLOCK, splits):
             pixel = block * BLOCK + tl.arange(0, BLOCK)
             inside, here = (pixel < pixels)[:, None], pixel[:, None] * C + channel[None, :]
-            start = path.to(tl.int64) * pixels * C
-            slope = tl.load(gradient + start + here, mask=inside, other=0.0).to(tl.float32)
+            start = gradient + path.to(tl.int64) * pixels * C + pixel[:, None] * C
+            went = _worked_on(inside, channel, C, PARTS)
+            slope = tl.load(start + _shuffled(channel, C, PARTS)[None, :], mask=went, other=0.0).to(tl.float32)
             value = tl.load(raw + place.to(tl.int64) * pixels * C + here, mask=inside, other=0.0).to(tl.float32)
             one += slope
             two += slope * (value - mean[None, :]) * scale[None, :]
@@ -208,7 +239,7 @@ def reduce(gradient, raw, statistics, codes, sums, splits, pixels, target, EDGES
 
 @triton.jit(do_not_specialize=["target"])
 def undo(gradient, raw, out, statistics, means, affine, codes, pixels, target, EDGES: tl.constexpr,
-         C: tl.constexpr, AFFINE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+         C: tl.constexpr, AFFINE: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr = 1):  # fmt: skip
     """BatchNorm's backward pass: the gradient by the raw outputs, which `out` may be."""
     path, paths = tl.program_id(2), tl.num_programs(2)
     edge = target * (target - 1) // 2 + tl.program_id(1)
@@ -222,7 +253,9 @@ def undo(gradient, raw, out, statistics, means, affine, codes, pixels, target, E
         two = tl.load(means + place * 2 * C + C + channel)[None, :]
         pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         inside, here = (pixel < pixels)[:, None], pixel[:, None] * C + channel[None, :]
-        slope = tl.load(gradient + path.to(tl.int64) * pixels * C + here, mask=inside, other=0.0).to(tl.float32)
+        start = gradient + path.to(tl.int64) * pixels * C + pixel[:, None] * C
+        went = _worked_on(inside, channel, C, PARTS)
+        slope = tl.load(start + _shuffled(channel, C, PARTS)[None, :], mask=went, other=0.0).to(tl.float32)
         at = place.to(tl.int64) * pixels * C + here
         value = (tl.load(raw + at, mask=inside, other=0.0).to(tl.float32) - mean) * scale
         if AFFINE:
@@ -234,7 +267,7 @@ def undo(gradient, raw, out, statistics, means, affine, codes, pixels, target, E
 def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out, pixels, source, NODES: tl.constexpr,
          EDGES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, C: tl.constexpr,
          ROW: tl.constexpr, FIRST3: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
-         PRECISION: tl.constexpr):  # fmt: skip
+         PRECISION: tl.constexpr, PARTS: tl.constexpr = 1):  # fmt: skip
     """The gradient by a source's state: what comes back along all the edges that leave it.
 
     `gradients` holds those by the nodes between the first and the last, `last` those by the last; `raw` by now those by
@@ -246,6 +279,7 @@ def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out,
     row, column = (pixel // WIDTH) % HEIGHT, pixel % WIDTH
     inside = (pixel < pixels)[:, None]
     here = pixel[:, None] * C + channel[None, :]
+    shuffled = pixel[:, None] * C + _shuffled(channel, C, PARTS)[None, :]
     size = pixels * C
     total = tl.zeros([BLOCK, C], tl.float32)
     through = tl.zeros([BLOCK, C], tl.float32)  # the ReLU
@@ -258,8 +292,9 @@ def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out,
             slope = last + path.to(tl.int64) * size
         else:
             slope = gradients + ((target - 1) * paths + path).to(tl.int64) * size
-        if code == 1:
-            total += tl.load(slope + here, mask=inside, other=0.0).to(tl.float32)
+        if (code == 1) | ((PARTS > 1) & (code > 1)):
+            handed = _handed_on(inside, channel, code, C, PARTS)
+            total += tl.load(slope + shuffled, mask=handed, other=0.0).to(tl.float32)
         if (code == 2) | (code == 3):
             taps = tl.where(code == 3, 9, 1)
             middle = tl.where(code == 3, 0, 4)
@@ -278,10 +313,11 @@ def pull(x, x_path, positive, gradients, last, weights, w_path, raw, codes, out,
                 down, right = tap // 3 - 1, tap % 3 - 1
                 up, left = row - down, column - right
                 there = (pixel < pixels) & (up >= 0) & (up < HEIGHT) & (left >= 0) & (left < WIDTH)
-                at = (pixel - down * WIDTH - right)[:, None] * C + channel[None, :]
+                at = shuffled - (down * WIDTH + right) * C
+                seen = _worked_on(there[:, None], channel, C, PARTS)
                 high = 3 - (up == 0).to(tl.int32) - (up == HEIGHT - 1).to(tl.int32)
                 wide = 3 - (left == 0).to(tl.int32) - (left == WIDTH - 1).to(tl.int32)
-                value = tl.load(slope + at, mask=there[:, None], other=0.0).to(tl.float32)
+                value = tl.load(slope + at, mask=seen, other=0.0).to(tl.float32)
                 total += value / (high * wide).to(tl.float32)[:, None]
     if source == 0:
         state = tl.load(x + path * x_path + here, mask=inside, other=0.0)

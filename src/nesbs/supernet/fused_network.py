@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nesbs import kernels
@@ -19,6 +20,7 @@ from nesbs.training import CapturedGraph, capture_graph
 Choice = tuple[int, int, int, str]  # kind of cell, target, source, operation
 # Operations as the kernels know them, on edges and in pairs.
 EDGE_CODES = {"none": 0, "skip_connect": 1, "nor_conv_1x1": 2, "nor_conv_3x3": 3, "avg_pool_3x3": 4}
+CONVOLUTIONS = {"nor_conv_1x1": 1, "nor_conv_3x3": 9}  # on edges, with the pixels that each sees
 PAIR_CODES = {
     "skip_connect": 0,
     "max_pool_3x3": 1,
@@ -48,8 +50,8 @@ def fits(network: PathNetwork, device: torch.device, size: tuple[int, int]) -> b
 
 def edges_fit(network: EdgeNetwork, device: torch.device) -> bool:
     """Whether there are kernels for the cells of a network with an operation on every edge, whatever its BatchNorm."""
-    whole = network.channels >= 16 and kernels.power_of_two(network.channels) and _parts(network) == 1
-    return kernels.usable(device) and set(network.space.operations) <= set(EDGE_CODES) and whole
+    wide = network.channels >= 16 and kernels.power_of_two(network.channels)
+    return kernels.usable(device) and set(network.space.operations) <= set(EDGE_CODES) and wide
 
 
 def edge_codes(space: EdgeSpace, architecture: Architecture) -> list[int]:
@@ -161,8 +163,9 @@ class FusedEdges(FusedNetwork):
     def __init__(self, network: EdgeNetwork, weights: Sequence[Tensor] | None = None, **more: bool) -> None:
         super().__init__(network, weights, **more)
         self.network = network
-        self._small = int("nor_conv_1x1" in network.space.operations)
-        self._large = 9 * int("nor_conv_3x3" in network.space.operations)
+        self._parts = _parts(network)
+        # Taps of the convolutions on an edge, in the order of their weights.
+        self._taps = [taps for op, taps in CONVOLUTIONS.items() if op in network.space.operations]
 
     def codes(self, architecture: Architecture) -> list[int]:
         """What is done on each edge."""
@@ -182,12 +185,28 @@ class FusedEdges(FusedNetwork):
             x: Tensor = network.stem(network.normalise(images))
         with BatchesApart(paths):
             for stage, reduction in zip(network.stages, [*network.reductions, None], strict=True):
+                row, first3 = sum(self._taps) * x.shape[1] ** 2, self._taps.count(1) * x.shape[1] ** 2
                 for _ in stage:  # type: ignore[attr-defined]
-                    row, first3 = (self._small + self._large) * x.shape[1] ** 2, self._small * x.shape[1] ** 2
-                    out = FusedEdgeCell.apply(_pixels(x, images), next(weights), codes, nodes, row, first3)
+                    wide = self.widened(next(weights), x.shape[1])
+                    out = FusedEdgeCell.apply(
+                        _pixels(x, images), wide, codes, nodes, row, first3, None, None, self._parts
+                    )
                     x = out.flatten(0, 1).permute(0, 3, 1, 2)
                 x = x if reduction is None else reduction(x)
         return x
+
+    def widened(self, weights: Tensor, channels: int) -> Tensor:
+        """A cell's row of weights as those of all channels: with partial channels 0 where one passes by."""
+        if self._parts == 1:
+            return weights
+        edges, narrow = len(self.network.space.edges), channels // self._parts
+        more = channels - narrow
+        each = weights.view(edges, -1).split([taps * narrow**2 for taps in self._taps], 1)
+        shapes = zip(each, self._taps, strict=True)
+        wide = [
+            F.pad(own.view(edges, narrow, taps, narrow), (0, more, 0, 0, 0, more)).flatten(1) for own, taps in shapes
+        ]
+        return torch.cat(wide, 1).flatten()
 
 
 class FusedPairs(FusedNetwork):
