@@ -148,7 +148,8 @@ def left_out():
     attack = read("attacks", "record.json")["stages"]["attack"]["seconds"]  # of one ensemble
     judged = 12 * 0.7  # epochs of a candidate, on 70 % of the images
     rows = [  # epochs of a member, and seconds of other work
-        ("the paper's method to the letter, five seeds", 5 * 6 * 24, 5 * papers),
+        # Two of five searches are there.
+        ("the paper's method to the letter, five seeds", 5 * 6 * 24, 3 * papers),
         # Of 31 networks a seed eight are there: rows share some.
         ("n = 5 with its rivals and a pool of 50, two seeds", (2 * 31 - 8) * 24 + 2 * 50 * judged, search),
         ("200 epochs: the oracle's fourth and fifth", 2 * 200, 0),

@@ -37,6 +37,7 @@ from spaces import test_contract
 from toys import call
 
 from benchmarks.joined import joined
+from benchmarks.truth import Truth
 from nesbs.compare import METHODS, Candidates
 from nesbs.deploy import load
 from nesbs.evaluation import paired
@@ -46,7 +47,7 @@ from nesbs.reproduce import experiment
 from nesbs.reproduce.spec import paper_figures
 from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
-from nesbs.runs.recipe import recipe_names
+from nesbs.runs.recipe import recipe_names, recipe_text
 from nesbs.samplers import NoEnsembleError
 from nesbs.spaces import SPACES, nasbench201
 
@@ -579,6 +580,30 @@ def test_what_is_said_of_cifar10_is_in_the_record():
 
 def percent(found):
     return {key: 100 * value for key, value in found.items()}
+
+
+def test_what_is_said_of_the_papers_searches_is_in_their_records():
+    """Accuracies are the benchmark's, or a regression on its rows, so no network need be trained."""
+    truth = Truth(ROOT / "tests" / "nasbench201_sample.csv")
+    seconds, found = {}, {}
+    for place, pattern in (("paper", "paper/seed-*"), ("nesbs", "seed-*")):
+        for folder in sorted((tables.RESULTS / "cifar10-table").glob(pattern)):
+            stages = tables.read(folder, "record.json")["stages"]
+            took = sum(stages[name]["seconds"] for name in ("supernet", "posterior", "selection"))
+            seconds.setdefault(place, []).append(took)
+            chosen = [nasbench201().parse(text) for text in tables.read(folder, "selection.json")["architectures"]]
+            found.setdefault(place, []).append(truth.of(chosen).mean())
+    said = words("results")
+    assert "have an accuracy of {:.1f} and {:.1f} % in the mean".format(*found["paper"]) in said
+    ours = f"those of `nesbs` {min(found['nesbs']):.1f} to {max(found['nesbs']):.1f} % under its five seeds"
+    assert f"{ours}, and architectures drawn at random {truth.accuracies.mean():.1f} %" in said
+    assert len(found["nesbs"]) == 5
+    assert {round(each / 60) for each in seconds["paper"]} == {11}
+    assert "A search took 11 minutes beside the other" in said
+    header = " ".join(recipe_text("cifar10-nasbench201-paper").replace("#", " ").split())
+    assert "the search took 11 minutes" in header
+    told = "the chosen ones {:.1f} and {:.1f} % in the mean under two seeds".format(*found["paper"])
+    assert f"{told} by the benchmark, those drawn at random {truth.accuracies.mean():.1f}" in header
 
 
 def test_what_is_said_of_five_members_is_in_the_record():
