@@ -202,7 +202,7 @@ def broken_link(path):
         (socket_file, "it is not a file"),
         (loop, "Too many levels of symbolic links"),
         (broken_link, "No such file or directory"),
-        (lambda path: path.write_bytes(b""), "cannot identify image file"),
+        (lambda path: path.write_bytes(b""), "cannot identify its format: damaged, or to be saved as .png or .jpg"),
     ],
 )
 def test_what_is_no_file_is_never_opened(tmp_path, make, reason):

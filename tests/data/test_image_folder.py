@@ -24,7 +24,7 @@ def test_broken_images_are_listed_and_left_out(tmp_path):
     data = load_dataset(tmp_path)
     assert len(data.train) + len(data.test) == 18
     first, second = data.broken
-    assert "3.png cannot be read as an image (cannot identify image file" in first
+    assert "3.png cannot be read as an image (cannot identify its format" in first
     assert "7.png cannot be read as an image" in second
     assert "truncated" in second
     # The rest is what it would be if they had never been there.
@@ -71,6 +71,20 @@ def test_a_class_without_a_readable_image_is_an_error(tmp_path):
     for i in range(4):
         (tmp_path / "bee" / f"{i}.png").write_text("not an image")
     with pytest.raises(NesbsError, match="no image of class bee can be read: .*cannot identify"):
+        load_dataset(tmp_path)
+
+
+def test_photos_in_a_format_that_cannot_be_read_are_named_not_passed_over(tmp_path):
+    write_folder(tmp_path, count=6, size=(12, 12))
+    (tmp_path / "ant" / "photo.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(200))
+    data = load_dataset(tmp_path)
+    assert len(data.train) + len(data.test) == 12
+    [reason] = data.broken
+    assert "photo.HEIC cannot be read as an image" in reason
+    assert "saved as .png or .jpg" in reason
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "ant" / "photo.HEIC").rename(tmp_path / "cat" / "photo.heic")
+    with pytest.raises(NesbsError, match="no image of class cat can be read: .*photo.heic"):
         load_dataset(tmp_path)
 
 

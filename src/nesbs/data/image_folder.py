@@ -24,7 +24,8 @@ from nesbs.data.streaming import FileImages, default_workers
 from nesbs.errors import NesbsError, shown
 from nesbs.rng import generator
 
-ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
+ENDINGS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
+ENDINGS |= {".heic", ".heif", ".avif", ".jp2"}  # Pillow may not read them: they are then named, not passed over
 CSV = ".csv"
 LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made for small images
 SAMPLE = 2000  # training images that a streamed folder's mean and deviation are taken from

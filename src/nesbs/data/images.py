@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from nesbs.errors import NesbsError, printable
 
@@ -131,6 +131,8 @@ def opened(file: str) -> Iterator[Image.Image]:
 def unreadable(name: str, error: Exception) -> NesbsError:
     """What to say of an image that could not be read: decoders of a dozen formats raise whatever it leads them to."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, UnidentifiedImageError):
+        reason = "cannot identify its format: damaged, or to be saved as .png or .jpg"
     return NesbsError(printable(f"{name} cannot be read as an image ({reason})"))
 
 
