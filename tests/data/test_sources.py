@@ -134,6 +134,11 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
         load_dataset(tmp_path / "b.npz")
     with pytest.raises(NesbsError, match="no data set, folder, .npz or .csv file fashion-mni: did you mean fashion-m"):
         load_dataset("fashion-mni")
+    with pytest.raises(NesbsError, match=r"/cifar \(if it was moved, put a link to it there\): did you mean cifar10"):
+        load_dataset(tmp_path / "cifar")
+    (tmp_path / "labels.tsv").write_text("path\tlabel\n")
+    with pytest.raises(NesbsError, match=r"no data set, folder, .npz or .csv file .*labels.tsv: choose"):
+        load_dataset(tmp_path / "labels.tsv")
 
 
 @pytest.mark.parametrize(("size", "expected"), [((10, 10), 12), ((9, 9), 8), ((30, 40), 32), ((200, 150), 64)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
+from zipfile import is_zipfile
 
 import torch
 
@@ -116,12 +117,14 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
         return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
         return load_imagenet16(_root(settings))
-    if path.suffix == ".npz" or os.path.isfile(path):
+    if path.suffix in (".npz", ".npy") or (os.path.isfile(path) and is_zipfile(path)):
         return load_npz(path, settings.memory_limit)
     name = settings.name[:200]
     if name.startswith(IN_MEMORY):
         raise NesbsError("this run's images were arrays in memory: `fit` with the same arrays goes on with it")
-    raise NesbsError(f"no data set, folder, .npz or .csv file {name or repr(name)}: {did_you_mean(name, DATASETS)}")
+    moved = " (if it was moved, put a link to it there)" if path.is_absolute() and not os.path.exists(path) else ""
+    choices = did_you_mean(path.name, DATASETS)  # a run's recipe has the whole path
+    raise NesbsError(f"no data set, folder, .npz or .csv file {name or repr(name)}{moved}: {choices}")
 
 
 @cache  # comparisons and experiments would unpack the 6 MB again for every run
