@@ -168,7 +168,10 @@ def choose_student(into: str, run: Run, classifier: Classifier) -> tuple[Archite
         place = sizes.index(min(sizes))
         return architectures[place], f"member {place + 1}, the smallest: {sizes[place]:,} parameters"
     if into != "best":
-        return named_architecture(run.space, into), "named"
+        try:
+            return named_architecture(run.space, into), "named"
+        except NesbsError as error:
+            raise NesbsError(f"--into {into} is neither smallest nor best nor an architecture here: {error}") from None
     if run.recipe.members.images == "search_train":
         held_out = run.data.search_valid
         logits, _ = predictions(classifier.ensemble, held_out, batch_size=run.recipe.evaluation.batch_size)
