@@ -143,7 +143,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise NesbsError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise NesbsError(f"{path} is not text") from None
+        raise NesbsError(f"{path} is not text in UTF-8") from None
 
 
 def write_json(path: Path, value: Any) -> None:

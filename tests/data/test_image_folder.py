@@ -215,9 +215,9 @@ def test_images_that_a_csv_names_and_that_are_not_there_are_listed_and_left_out(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "labels.csv: needs the columns path and label, found ''"),
-        ("file,label\na.png,ant\n", "needs the columns path and label, found 'file, label'"),
-        ("path;label\na.png;ant\n", "needs the columns path and label, found 'path;label'"),
+        ("", "labels.csv: needs the columns path and label with a comma between, found ''"),
+        ("file,label\na.png,ant\n", "needs the columns path and label with a comma between, found 'file, label'"),
+        ("path;label\na.png;ant\n", "needs the columns path and label with a comma between, found 'path;label'"),
         ("path,label\n", "needs images of two classes or more, found no image"),
         ("path,label\na.png,ant\n", "needs images of two classes or more, found 'ant'"),
         ("path,label\na.png,ant\nb.png\n", "labels.csv, line 3: there is no label"),
@@ -239,5 +239,5 @@ def test_a_csv_that_is_not_there_or_no_text_is_named(tmp_path):
     with pytest.raises(NesbsError, match=r"there is no file .*none.csv"):
         load_dataset(tmp_path / "none.csv")
     (tmp_path / "latin.csv").write_bytes("path,label\nä.png,ant\n".encode("latin-1"))
-    with pytest.raises(NesbsError, match=r"latin.csv is not text"):
+    with pytest.raises(NesbsError, match=r"latin.csv is not text in UTF-8"):
         load_dataset(tmp_path / "latin.csv")

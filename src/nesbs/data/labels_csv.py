@@ -28,7 +28,8 @@ def read_labels(path: Path) -> list[tuple[str, str]]:
         columns = [printable(name.strip()) for name in rows.fieldnames or ()]
         rows.fieldnames = columns
         if not set(COLUMNS) <= set(columns):
-            raise NesbsError(f"{path}: needs the columns path and label, found {shown(', '.join(columns))}")
+            names = shown(", ".join(columns))
+            raise NesbsError(f"{path}: needs the columns path and label with a comma between, found {names}")
         for row in rows:
             name, label = ((row[column] or "").strip() for column in COLUMNS)
             where = f"{path}, line {rows.line_num}"
