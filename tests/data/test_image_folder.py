@@ -88,6 +88,21 @@ def test_photos_in_a_format_that_cannot_be_read_are_named_not_passed_over(tmp_pa
         load_dataset(tmp_path)
 
 
+def test_sub_folders_without_an_image_are_named(tmp_path):
+    write_folder(tmp_path, count=6, size=(12, 12))
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "photo").write_bytes((tmp_path / "ant" / "0.png").read_bytes())
+    with pytest.warns(UserWarning, match=r"sub-folders are left out, no file name there ends .*: 'cat, dog'"):
+        assert load_dataset(tmp_path).train.class_names == ("ant", "bee")
+
+
+def test_a_class_called_train_is_to_be_renamed(tmp_path):
+    write_folder(tmp_path, classes=("bus", "train"))
+    with pytest.raises(NesbsError, match="10 images and no sub-folder: `train` holds the training part; rename it"):
+        load_dataset(tmp_path)
+
+
 def test_a_training_folder_without_a_test_part_is_split(tmp_path):
     write_folder(tmp_path / "train", count=10)
     data = load_dataset(tmp_path)

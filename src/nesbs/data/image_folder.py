@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from nesbs.data.labels_csv import read_labels
 from nesbs.data.settings import DataSettings
 from nesbs.data.split import MeanStd, Split, channel_statistics, check_names, make_split
 from nesbs.data.streaming import FileImages, default_workers
-from nesbs.errors import NesbsError, shown
+from nesbs.errors import NesbsError, printable, shown
 from nesbs.rng import generator
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
@@ -169,11 +170,16 @@ def _listed(root: Path, least: int) -> ImageFiles:
     if len(by_class) < least:
         loose = len(image_files(root))
         present = f"{loose} images and no sub-folder" if loose else "no image"
+        if loose and root.name.lower() == "train":
+            present += ": `train` holds the training part; rename it if it is a class"
         present = f"images in {next(iter(by_class))} alone" if by_class else present
         raise NesbsError(f"{root}: needs a sub-folder of images for each class ({least} or more), found {present}")
     for name in by_class:
         if not name.isprintable():  # also bytes that are no text
             raise NesbsError(f"{root}: the folder {name!r} has a name that cannot be printed: rename it")
+    if empty := [printable(folder.name) for folder in folders if folder.name not in by_class]:
+        reason = "no file name there ends as an image's does (.jpg, .png, …)"
+        warnings.warn(f"{root}: sub-folders are left out, {reason}: {shown(', '.join(empty))}", stacklevel=2)
     labels = torch.tensor([label for label, files in enumerate(by_class.values()) for _ in files])
     return ImageFiles(root, tuple(by_class), [file for files in by_class.values() for file in files], labels)
 
