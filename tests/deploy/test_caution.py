@@ -110,7 +110,7 @@ def test_predict_abstains_and_names_sets(made, photo, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--coverage", "0.99"], "a coverage of 0.99 needs 99 held-out images or more, there are 20"),
+        (["--coverage", "0.99"], "a coverage of 0.99 needs 99 held-out images or more, there are 20: ask for less"),
         (
             ["--abstain", "0.01"],
             "no threshold keeps the error at 0.01 on the held-out images: it takes 99 right answers",

@@ -54,7 +54,8 @@ def quantile(scores: Tensor, coverage: float) -> float:
     place = math.ceil((len(scores) + 1) * coverage - 1e-9)
     if place > len(scores):
         raise NesbsError(
-            f"a coverage of {coverage:g} needs {images_for(coverage)} held-out images or more, there are {len(scores)}"
+            f"a coverage of {coverage:g} needs {images_for(coverage)} held-out images or more, there are "
+            f"{len(scores)}: ask for less"
         )
     return float(scores.sort().values[place - 1])
 

@@ -63,5 +63,5 @@ def threshold_for(confidence: Tensor, right: Tensor, error: float) -> float:
             if len(right) < need
             else "too many are wrong"
         )
-        raise NesbsError(f"no threshold keeps the error at {error:g} on the held-out images: {few}")
+        raise NesbsError(f"no threshold keeps the error at {error:g} on the held-out images: {few}; allow a larger one")
     return float(ordered[safe].min())
