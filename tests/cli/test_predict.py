@@ -146,6 +146,7 @@ def test_a_folder_that_cannot_be_listed_and_names_that_are_no_text_are_answered(
         (["predict", "RUN", "IMAGE", "--csv", "IMAGE/a.csv"], "cannot write"),
         (["predict", "RUN", "IMAGE", "--json", "a", "--csv", "b"], "give one of them"),
         (["predict", "RUN", "IMAGE", "--json", "other.JPG"], "not other.JPG: answers.json"),
+        (["predict", "RUN", "IMAGE", "--json", "RUN/record.json"], "name a file elsewhere"),
         (["predict", "RUN", "IMAGE", "--csv", "--top"], "not --top: answers.csv"),
         (["predict", "RUN", "IMAGE", "--top", "0"], "--top"),
         (["predict", "RUN", "IMAGE", "--device", "tpu"], "--device"),

@@ -56,6 +56,8 @@ def predict(
             raise NesbsError(
                 f"{name} is followed by a file for the answers, not {file}: answers{name.replace('--', '.')}"
             )
+        if file is not None and file.resolve().is_relative_to(run.resolve()):  # perhaps one of the run's own files
+            raise NesbsError(f"{name} {file} is in the run's folder, whose files are its record: name a file elsewhere")
     classifier = load(run, device=common.chosen_device())
     caution = caution_for(classifier.held_out, error=abstain, coverage=coverage)
     top = min(top, len(classifier.class_names))
