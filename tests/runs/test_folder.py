@@ -49,6 +49,13 @@ def test_a_folder_whose_images_have_changed_is_noticed(tmp_path):
     assert (tmp_path / "run/record.json").read_bytes() == before  # what was known is not overwritten
     (tmp_path / one.name).rename(one)
     Run.open(tmp_path / "run")
+    # Moved as it is, it is found where it is said to be.
+    images.rename(tmp_path / "moved")
+    with pytest.raises(NesbsError, match="if it was moved, put a link to it there"):
+        Run.open(tmp_path / "run")
+    moved = Run.open(tmp_path / "run", root=str(tmp_path / "moved"))
+    assert moved.recipe.data.name == str(tmp_path / "moved")
+    assert moved.recipe.data.root is None
 
 
 def test_other_labels_in_the_same_number_are_noticed(tmp_path):

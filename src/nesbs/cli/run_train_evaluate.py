@@ -140,7 +140,7 @@ def evaluate(
         typer.Option(metavar="all|NAME,NAME", help="Measure on corrupted test images (names: nesbs recipes --keys)."),
     ] = None,
     root: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where the data are now: instead of the run's data.root.")
+        str | None, typer.Option(metavar="FOLDER", help="Where the data are now, if they were moved.")
     ] = None,
     common: Computing,
 ) -> None:

@@ -127,12 +127,20 @@ class DataSettings(Settings):
     )
     broken_limit: int = Field(10, ge=0, le=MAX_IMAGES, description="leave out up to so many images that cannot be read")
 
+    @property
+    def named(self) -> bool:
+        """Return whether `name` is no path."""
+        return self.name in DATASETS or not self.name or self.name.startswith(IN_MEMORY)
+
     def resolved(self) -> DataSettings:
         """Return the same with absolute paths, so that a run can be resumed from another folder."""
 
         def whole(path: str) -> str:
             return os.path.realpath(files.expanded(path))
 
-        named = self.name in DATASETS or not self.name or self.name.startswith(IN_MEMORY)
         root = None if self.root is None else whole(self.root)
-        return self.model_copy(update={"name": self.name if named else whole(self.name), "root": root})
+        return self.model_copy(update={"name": self.name if self.named else whole(self.name), "root": root})
+
+    def moved(self, place: str) -> DataSettings:
+        """Return the same where the data lie elsewhere now: the folder of a named data set, or the user's own data."""
+        return self.model_copy(update={"root" if self.named else "name": place}).resolved()

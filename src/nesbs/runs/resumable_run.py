@@ -140,7 +140,7 @@ class Run:
     ) -> Self:
         """A run that exists already; for looking at it while another process writes to its folder, too.
 
-        `root` takes the place of its recipe's `data.root`, where the data lie elsewhere now.
+        `root` is where the data lie now, instead of the recipe's `data.root`, or of `data.name` where that is a path.
         """
         folder = Path(folder)
         check_begun(folder)
@@ -149,8 +149,7 @@ class Run:
         if seed is not None and seed != recipe.seed:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")
         if root is not None:
-            data = recipe.data.model_copy(update={"root": root}).resolved()
-            recipe = recipe.model_copy(update={"data": data})
+            recipe = recipe.model_copy(update={"data": recipe.data.moved(root)})
         return cls(folder, recipe, device=device, progress=progress, workers=workers)._ready()
 
     def _ready(self) -> Self:
