@@ -16,6 +16,7 @@ from torch.distributed.run import get_args_parser
 from toys import TINY, call
 from typer.main import get_command
 
+from nesbs.attacks import sanity
 from nesbs.cli import app
 from nesbs.deploy import Classifier
 from nesbs.deploy.exporting import describe
@@ -30,7 +31,8 @@ SMALLER = {
     "rivals.pool=36": "rivals.pool=4",
     "rivals.pool_epochs=2": "rivals.pool_epochs=1",
     "rivals.pool_epochs=12": "rivals.pool_epochs=1",
-    "members.epochs=24": "members.epochs=3",
+    "members.epochs=24": "members.epochs=2",
+    "supernet.epochs=30": "supernet.epochs=2",
     f'rivals.architecture="{CELL}+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"': f'rivals.architecture="{CELL}"',
 }
 # Added to a command of this name: what makes it short.
@@ -56,7 +58,7 @@ TOOLS = ("benchmarks", "mutants", "soak")  # packages beside src/, run as python
 SMALL = {"epochs": 1, "channels": 2, "cells": 1}
 RECIPE = [  # changes of the toy recipe that a page's own changes come after
     *(change for change in TINY if "epochs" not in change and "uniform" not in change),
-    *("supernet.cells=1", "members.cells=1"),
+    *("supernet.cells=1", "members.cells=1", "data.size=8"),
 ]
 # Settings of functions in the code of a page: what makes them quick.
 SIZES = {
@@ -118,6 +120,7 @@ def at_toy_size(monkeypatch: pytest.MonkeyPatch, *, converts: bool = False) -> N
     monkeypatch.setattr("nesbs.deploy.scikit_learn.load_recipe", loaded)
     monkeypatch.setattr("nesbs.runs.without_search.training_recipe", trained)
     monkeypatch.setattr("nesbs.deploy.latency.has_extra", lambda: False)
+    monkeypatch.setattr("nesbs.attacks.sanity.LARGE", sanity.LARGE.model_copy(update={"steps": 2}))
     monkeypatch.setattr(
         "nesbs.report.canvas.as_svg", lambda figure: "<svg/>"
     )  # pictures: tests/reproduce, tests/compare
