@@ -15,6 +15,7 @@ from nesbs.data import Dataset, load_dataset
 from nesbs.data.split import make_split
 
 torch.set_num_threads(1)  # also for fixtures that outlive a test
+gc.set_threshold(50_000, 20, 20)  # in place of 700, 10, 10: tests make many small things that need no collector
 
 
 def pytest_collection_finish():
