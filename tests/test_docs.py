@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import cache, partial
+from functools import partial
 from html.parser import HTMLParser
 from importlib import import_module, resources
 from importlib.util import find_spec
@@ -43,7 +43,6 @@ from nesbs.deploy import load
 from nesbs.evaluation import paired
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
-from nesbs.records import RunRecord
 from nesbs.reproduce import experiment
 from nesbs.reproduce.spec import paper_figures
 from nesbs.rivals import RivalSettings
@@ -699,8 +698,7 @@ JOINED = {  # rows of a page's comparison by their folders and methods, of which
 
 
 @pytest.mark.parametrize("name", JOINED)
-def test_a_comparison_of_the_page_is_joined_from_its_seeds(name, monkeypatch):
-    monkeypatch.setattr(RunRecord, "find", cache(RunRecord.find))  # each is asked for its seed up to eighty times
+def test_a_comparison_of_the_page_is_joined_from_its_seeds(name):
     kept = tables.read(name, "comparison.json")["methods"]
     rows = {row: where if ":" in where else f"{where}:{row}" for row, where in JOINED[name].items()}
     made = joined([f"{row}={ROOT / 'results' / name}/{where}" for row, where in rows.items()]).to_json()["methods"]

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import typing
+import warnings
 
 import numpy as np
 import pytest
@@ -399,6 +400,12 @@ def test_a_device_that_is_not_there_is_one_line(tmp_path, capsys, monkeypatch):
 def test_python_m_is_the_same_command():
     ended = subprocess.run([sys.executable, "-m", "nesbs", "--version"], capture_output=True, text=True, env=os.environ)
     assert ended.stdout.strip() == nesbs.__version__
+
+
+def test_warnings_are_a_line_of_words(monkeypatch, capsys):
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # put back afterwards
+    assert call("recipes", "--quiet") == 0
+    assert warnings.formatwarning(UserWarning("a\x1bb"), UserWarning, "file.py", 7) == "warning: a\\x1bb\n"
 
 
 def test_demo_is_the_recipe_demo(tmp_path, monkeypatch):

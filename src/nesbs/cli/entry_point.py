@@ -1,6 +1,7 @@
 """The command: its list of commands, and how it ends."""
 
 import sys
+import warnings
 from collections.abc import Callable
 
 import typer
@@ -43,6 +44,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         return
     debug = "--debug" in arguments
+    if not debug:
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"
     with joined() as group:
         try:
             code = (

@@ -6,6 +6,7 @@ rows are paired over the seeds that both have, and image by image.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class Row:
     method: str
     runs: tuple[Path, ...]
 
+    @cached_property
     def by_seed(self) -> dict[int, Path]:
         """The folders by their seeds."""
         seeds = [(RunRecord.find(run) or RunRecord()).seed for run in self.runs]
@@ -51,12 +53,12 @@ class Row:
 
     def outcomes(self) -> dict[int, OutcomeRecord]:
         """What the method found, by seed."""
-        paths = {seed: rival_file(run, self.method, "json") for seed, run in self.by_seed().items()}
+        paths = {seed: rival_file(run, self.method, "json") for seed, run in self.by_seed.items()}
         return {seed: OutcomeRecord.read(path).replace(seed=seed) for seed, path in paths.items()}
 
     def per_image(self, seeds: Sequence[int]) -> Table | None:
         """Mean error and NLL over the seeds, (images, 2); None where a seed's are missing or not numbers."""
-        runs = [self.by_seed()[seed] for seed in seeds]
+        runs = [self.by_seed[seed] for seed in seeds]
         paths = {run: rival_file(run, self.method, "images.safetensors") for run in runs}
         if not all(path.is_file() for path in paths.values()):
             return None
