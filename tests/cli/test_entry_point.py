@@ -8,6 +8,7 @@ import subprocess
 import sys
 import typing
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -405,7 +406,9 @@ def test_python_m_is_the_same_command():
 def test_warnings_are_a_line_of_words(monkeypatch, capsys):
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # put back afterwards
     assert call("recipes", "--quiet") == 0
-    assert warnings.formatwarning(UserWarning("a\x1bb"), UserWarning, "file.py", 7) == "warning: a\\x1bb\n"
+    ours = str(Path(nesbs.__file__).parent / "data" / "sources.py")
+    assert warnings.formatwarning(UserWarning("a\x1bb"), UserWarning, ours, 7) == "warning: a\\x1bb\n"
+    assert warnings.formatwarning(UserWarning("a"), UserWarning, "file.py", 7).startswith("file.py:7: UserWarning: a")
 
 
 def test_demo_is_the_recipe_demo(tmp_path, monkeypatch):

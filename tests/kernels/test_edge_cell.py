@@ -112,9 +112,10 @@ def test_steps_give_the_plain_steps_losses_and_weights(make, fair, parts, device
     assert fair or same[0]
 
 
-def test_estimates_of_many_are_those_of_each(device, close, noise, large_blocks):
+@pytest.mark.parametrize("parts", [1, 2])
+def test_estimates_of_many_are_those_of_each(parts, device, close, noise, large_blocks):
     split = noise.search_valid.subset(torch.arange(8)).to(device)
-    supernet = build_supernet(nasbench201(), split, settings_of(), seed=0).eval()
+    supernet = build_supernet(nasbench201(), split, settings_of(partial=parts), seed=0).eval()
     paths = nasbench201().sample(3, generator=generator(0))
     with torch.no_grad():
         plain = torch.stack([supernet(split.pixels(), path) for path in paths])

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import typer
 
@@ -27,6 +28,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     *(predict, export, latency, distil, status, cost, recipes, datasets, zoo),
 )
 
+PACKAGE = Path(__file__).parents[1]
+WITH_PLACE = warnings.formatwarning
+
 app = typer.Typer(
     name="nesbs",
     rich_markup_mode=None,  # plain help that can be copied
@@ -45,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     debug = "--debug" in arguments
     if not debug:
-        warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"
+        warnings.formatwarning = _warning_in_words
     with joined() as group:
         try:
             code = (
@@ -64,6 +68,16 @@ def main(arguments: list[str] | None = None) -> None:
             print("error:", printable(message, keep="\n"), file=sys.stderr)
             raise SystemExit(2) from None
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _warning_in_words(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning as the terminal shows it: ours without the place in the code."""
+    if not Path(filename).is_relative_to(PACKAGE):
+        return WITH_PLACE(message, category, filename, lineno, line)
+    words = printable(str(message), keep="\n")
+    return f"warning: {words}\n"
 
 
 def _follow(group: Group) -> int:

@@ -117,12 +117,14 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
         return load_cifar(settings.name, _root(settings))
     if settings.name == "imagenet16-120":
         return load_imagenet16(_root(settings))
-    if path.suffix in (".npz", ".npy") or (os.path.isfile(path) and is_zipfile(path)):
+    if path.suffix.lower() in (".npz", ".npy") or (os.path.isfile(path) and is_zipfile(path)):
         return load_npz(path, settings.memory_limit)
     name = settings.name[:200]
     if name.startswith(IN_MEMORY):
         raise NesbsError("this run's images were arrays in memory: `fit` with the same arrays goes on with it")
-    moved = " (if it was moved, put a link to it there)" if path.is_absolute() and not os.path.exists(path) else ""
+    moved = ""
+    if path.is_absolute() and not os.path.exists(path):
+        moved = " (if it was moved, put a link to it there, or give `nesbs evaluate` its place by --root)"
     choices = did_you_mean(path.name, DATASETS)  # a run's recipe has the whole path
     raise NesbsError(f"no data set, folder, .npz or .csv file {name or repr(name)}{moved}: {choices}")
 

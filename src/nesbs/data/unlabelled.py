@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from nesbs.data.conversion import ArrayView
 from nesbs.data.image_folder import image_files
-from nesbs.data.images import Broken, View
+from nesbs.data.images import Broken, View, read_header
 from nesbs.data.settings import DataSettings
 from nesbs.data.split import Split
 from nesbs.data.streaming import FileImages, default_workers
 from nesbs.errors import NesbsError
 
 NO_LABEL = -1
+Read = TypeVar("Read")
 
 
 def with_unlabelled(
@@ -26,7 +29,7 @@ def with_unlabelled(
 ) -> tuple[Split, list[str]]:
     """Return a split with the images in a folder and below behind its own, labelled −1, and the files they are from.
 
-    They are read as `view` reads images. Where the split's images stay in their files these do, too; else up to
+    They are read as `view` reads images. Where the split's images stay in their files these do, too. Up to
     `data.broken_limit` files that cannot be read are left out.
     """
     if not folder.is_dir():
@@ -34,7 +37,9 @@ def with_unlabelled(
     files = image_files(folder)
     if not files:
         raise NesbsError(f"--unlabelled {folder}: there is no image in it")
+    broken = Broken(settings.broken_limit)
     if isinstance(split.stored, FileImages):
+        _, files = _read(files, read_header, broken)
         paths = np.array([os.fsencode(file) for file in files])
         stored = replace(split.stored, files=np.concatenate([split.stored.files, paths]))
         before = torch.arange(len(split.stored), device=split.device) if split.index is None else split.index
@@ -46,8 +51,8 @@ def with_unlabelled(
             f"--unlabelled {folder}: {len(files):,} images take more than data.memory_limit={settings.memory_limit:g} "
             "GiB: give fewer, or stream the data set (data.stream=always)"
         )
-    pixels, read = _read(files, view, Broken(settings.broken_limit))
-    images = torch.from_numpy(pixels).to(split.device)
+    pixels, read = _read(files, view.read, broken)
+    images = torch.from_numpy(np.stack(pixels)).to(split.device)
     return _joined(split, torch.cat([split.bytes(), images]), None, len(read)), read
 
 
@@ -59,22 +64,22 @@ def _joined(split: Split, stored: torch.Tensor | FileImages, index: torch.Tensor
     return replace(split, stored=stored, labels=labels, index=index, sample_weights=weights)
 
 
-def _read(files: list[str], view: View | ArrayView, broken: Broken) -> tuple[np.ndarray, list[str]]:
-    """The images (images, channels, height, width) that can be read, and their files."""
+def _read(files: list[str], read: Callable[[str], Read], broken: Broken) -> tuple[list[Read], list[str]]:
+    """What is read of the images that can be, and their files."""
 
-    def pixels(file: str) -> np.ndarray | str:
+    def attempt(file: str) -> Read | str:
         try:
-            return view.read(file)
+            return read(file)
         except NesbsError as error:
             return str(error)
 
     with ThreadPoolExecutor(max(1, default_workers())) as pool:
-        answers = list(pool.map(pixels, files))
+        answers = list(pool.map(attempt, files))
     for file, answer in zip(files, answers, strict=True):
         if isinstance(answer, str):
             broken.add(file, answer)
     broken.check()
-    read = {file: answer for file, answer in zip(files, answers, strict=True) if not isinstance(answer, str)}
-    if not read:
+    found = {file: answer for file, answer in zip(files, answers, strict=True) if not isinstance(answer, str)}
+    if not found:
         raise NesbsError(f"--unlabelled: no image can be read: {next(iter(broken.reasons.values()))}")
-    return np.stack(list(read.values())), list(read)
+    return list(found.values()), list(found)

@@ -200,7 +200,7 @@ class Exhibit:
                 lines.append(
                     f"Ours in the place of {label}: {part.data}, {formats.count(part.train_images)} training and "
                     f"{formats.count(part.test_images)} test images of {'×'.join(map(str, part.size or ()))} pixels, "
-                    f"space {part.space}; {_trained(part, members=self.experiment.kind not in WITHOUT_MEMBERS)}."
+                    f"space {part.space}; {_trained(part, self.experiment.kind)}."
                 )
         searches = [part.added for part in (self.record.parts or {}).values() if part.searched_on is None]
         nesbs = [row for row in self.experiment.rows if row.startswith("NESBS")]
@@ -241,11 +241,13 @@ def points_above(others: Sequence[SeedRow], own: Sequence[SeedRow], measure: str
     return Quantity(difference.mean, summarise([first[seed] - second[seed] for seed in seeds]).standard_error)
 
 
-def _trained(part: PartRecord, *, members: bool) -> str:
+def _trained(part: PartRecord, kind: str) -> str:
     """Say what was trained there, and for how long."""
     epochs = part.epochs or {}
     phrases = [f"cells of the search in the place of {part.searched_on}"] if part.searched_on else []
     if epochs.get("supernet") is not None:
         phrases.append(f"supernet {epochs['supernet']} epochs")
-    trained = members and epochs.get("members")
-    return ", ".join([*phrases, f"members {trained} epochs" if trained else "the search alone"])
+    trained = kind not in WITHOUT_MEMBERS and epochs.get("members")
+    if kind != "quality":  # which says itself how long its networks were trained
+        phrases.append(f"members {trained} epochs" if trained else "the search alone")
+    return ", ".join(phrases)
