@@ -46,6 +46,22 @@ def out_of_memory(error: BaseException) -> str | None:
     )
 
 
+def reader_ended(error: BaseException) -> str | None:
+    """What to tell the user where torch says that a process that reads images was ended from outside; else None.
+
+    >>> reader_ended(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))[:45]
+    'a process that reads images was ended from ou'
+    >>> reader_ended(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    """
+    if "DataLoader worker" not in str(error):
+        return None
+    reason = str(error).splitlines()[0].rstrip(". ")
+    return (
+        f"a process that reads images was ended from outside ({reason}): give it more (shared) memory, "
+        "or set data.workers=0; what is finished is kept"
+    )
+
+
 def _in_gib(amount: str) -> str:
     number, unit = amount.split()
     return f"{int(number) / 2**30:.1f} GiB" if unit == "bytes" else amount

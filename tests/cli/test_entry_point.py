@@ -2,10 +2,13 @@
 
 import inspect
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import typing
 import warnings
 from pathlib import Path
@@ -21,6 +24,7 @@ import nesbs
 from nesbs.cli import app, main
 from nesbs.cli.entry_point import COMMANDS
 from nesbs.cli.options import Computing
+from nesbs.data import batches, load_dataset
 from nesbs.runs import load_recipe
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
@@ -443,16 +447,34 @@ def test_options_without_effect_are_refused(words, message, capsys, tmp_path, mo
     assert not list(tmp_path.iterdir())
 
 
-def test_too_little_memory_is_said_in_a_line_and_keeps_what_is_finished(capsys, monkeypatch, tmp_path):
-    def greedy(*words, **settings):
-        torch.empty(2**60)  # torch's own words, whatever they are
+def ask_for_too_much(folder):
+    torch.empty(2**60)  # torch's own words, whatever they are
 
-    monkeypatch.setattr("nesbs.runs.resumable_run.search", greedy)
+
+def lose_a_reader(folder):
+    running = batches(load_dataset(folder, stream="always", workers=1).train, 1, generator=torch.Generator())
+    next(running)
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    time.sleep(20)  # a long step of training, in which torch says so
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [
+        (ask_for_too_much, "not enough memory (4294967296.0 GiB asked for at once): take fewer or smaller images"),
+        (lose_a_reader, "a process that reads images was ended from outside (DataLoader worker (pid "),
+    ],
+)
+def test_what_ends_a_run_from_outside_is_said_in_a_line_and_keeps_what_is_finished(
+    fails, words, capsys, monkeypatch, tmp_path
+):
+    folder = write_folder(tmp_path / "mine", count=10)
+    monkeypatch.setattr("nesbs.runs.resumable_run.search", lambda *_, **__: fails(folder))
     assert call("run", "toy", "--out", tmp_path / "run", *SET, "--quiet") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "error: not enough memory (4294967296.0 GiB asked for at once): take fewer or smaller images"
-    )
+    assert line.startswith(f"error: {words}")
+    assert line.endswith("what is finished is kept")
     assert (tmp_path / "run/posterior.json").is_file()
     monkeypatch.undo()
     assert call("run", "toy", "--out", tmp_path / "run", *SET, "--quiet") == 0

@@ -109,15 +109,32 @@ def test_a_process_that_is_killed_is_explained(folder):
         list(running)
 
 
-def test_a_process_that_ends_while_it_hands_images_over_is_explained(folder, monkeypatch):
-    def broken(*_, **__):
-        raise ConnectionResetError(104, "Connection reset by peer")
-        yield
+@pytest.mark.parametrize(
+    ("late", "reason"), [(None, ".*reset by peer"), (RuntimeError("DataLoader worker (pid 7) is killed."), ".*pid 7.*")]
+)
+def test_a_process_that_ends_while_it_hands_images_over_is_explained(folder, monkeypatch, late, reason):
+    class Broken:
+        ended = 0
 
-    monkeypatch.setattr("nesbs.data.streaming.DataLoader", broken)
+        def __init__(self, *_, **__):
+            pass
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+        def _shutdown_workers(self):
+            Broken.ended += 1
+            if late and Broken.ended == 1:  # torch's own complaint, which comes when it likes
+                raise late
+
+    monkeypatch.setattr("nesbs.data.streaming.DataLoader", Broken)
     data = load_dataset(folder, stream="always", workers=1)
-    with pytest.raises(NesbsError, match=r"ended from outside \(.*reset by peer\): give it more"):
+    with pytest.raises(NesbsError, match=rf"ended from outside \({reason}\): give it more"):
         next(batches(data.train, 1, generator=torch.Generator().manual_seed(0)))
+    assert Broken.ended == 2
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -20,7 +20,7 @@ from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
 from nesbs.cli.status import status
 from nesbs.cluster.torchrun import Group, is_lost, joined
-from nesbs.errors import NesbsError, out_of_memory, printable
+from nesbs.errors import NesbsError, out_of_memory, printable, reader_ended
 from nesbs.version import __version__
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -96,8 +96,8 @@ def _message(error: Exception, *, debug: bool) -> str | None:
         return None
     if isinstance(error, NesbsError):
         return str(error)
-    if memory := out_of_memory(error):
-        return memory
+    if words := out_of_memory(error) or reader_ended(error):
+        return words
     if is_lost(error):
         return "a process that torchrun started has ended, perhaps for want of memory: the same command resumes"
     if isinstance(error, OSError):

@@ -10,7 +10,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from nesbs.data.images import Broken, View
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, reader_ended
 
 GREY = 128  # shown in place of an image that turns out to be broken
 MOST_WORKERS = 8
@@ -120,19 +119,18 @@ class FileImages:
             )
             answers = iter(loader)
         for numbers, _ in requests:
+            # torch says that a process has ended wherever this one just is: it may wait for images, or end the rest.
             try:
-                images = self._received(numbers, next(answers)).to(self.device, non_blocking=True)
-            except (RuntimeError, ConnectionError, EOFError) as error:
-                # A process may also end while it hands its images over; torch says so wherever this process just is.
-                if isinstance(error, RuntimeError) and "DataLoader worker" not in str(error):
+                try:
+                    images = self._received(numbers, next(answers)).to(self.device, non_blocking=True)
+                except (ConnectionError, EOFError) as error:  # it ended while it handed its images over
+                    _end(answers)
+                    raise RuntimeError(f"DataLoader worker: {str(error) or 'no more images came'}") from None
+            except RuntimeError as error:
+                if not (words := reader_ended(error)):
                     raise
-                reason = (str(error) or type(error).__name__).splitlines()[0]
-                with suppress(RuntimeError, AttributeError):  # the loader's own complaint, which may come late
-                    answers._shutdown_workers()  # type: ignore[attr-defined]
-                raise NesbsError(
-                    f"a process that reads images was ended from outside ({reason}): "
-                    "give it more (shared) memory, or set data.workers=0"
-                ) from None
+                _end(answers)
+                raise NesbsError(words) from None
             yield images
 
     def _received(self, numbers: np.ndarray, answer: Answer) -> Tensor:
@@ -142,6 +140,12 @@ class FileImages:
                 self.broken.check()
                 warnings.warn(f"{reason}: it is shown as an even grey", stacklevel=2)
         return images
+
+
+def _end(answers: Iterator[Answer]) -> None:
+    """End the processes that read, if there are any."""
+    if hasattr(answers, "_shutdown_workers"):
+        answers._shutdown_workers()
 
 
 class _Reader(Dataset[Answer]):
