@@ -447,6 +447,14 @@ def test_options_without_effect_are_refused(words, message, capsys, tmp_path, mo
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("words", [("run", "toy", "--out", ""), ("predict", "RUN", ""), ("",)])
+def test_an_empty_argument_is_not_the_current_folder(capsys, monkeypatch, tmp_path, words):
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == 2
+    assert capsys.readouterr().err == "error: an argument is empty: perhaps a variable of the shell that is not set\n"
+    assert not list(tmp_path.iterdir())
+
+
 def ask_for_too_much(folder):
     torch.empty(2**60)  # torch's own words, whatever they are
 

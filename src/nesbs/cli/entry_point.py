@@ -52,6 +52,8 @@ def main(arguments: list[str] | None = None) -> None:
         warnings.formatwarning = _warning_in_words
     with joined() as group:
         try:
+            if "" in arguments:  # as a path it would be the current folder
+                raise NesbsError("an argument is empty: perhaps a variable of the shell that is not set")
             code = (
                 _follow(group) if group.rank else app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
             )
