@@ -43,10 +43,11 @@ def outcome(seed, **figures):
     return {"seed": seed, "architectures": ["a"], **plain, **costs, **figures}
 
 
-def point(method, size, budget, error, temperature=None, delta=None):
+def point(method, size, budget, error, temperature=None, delta=None, seeds=()):
     mean = None if error is None else {"mean": error, "standard_error": 0.01}
     keys = {"method": method, "size": size, "budget": budget, "temperature": temperature, "delta": delta}
-    return {**keys, "seeds": [], "mean": {"error": mean, "nll": None}, "difference": None}
+    outcomes = [{"seed": seed, "error": each} for seed, each in enumerate(seeds)]
+    return {**keys, "seeds": outcomes, "mean": {"error": mean, "nll": None}, "difference": None}
 
 
 def rankings(*sizes):
@@ -426,6 +427,46 @@ def test_three_seeds_say_how_far_the_others_are_above_nesbs():
     assert picture_of(experiment("table1"), known)[1].startswith(b"\x89PNG")
     fewer = {name: rows[:2] for name, rows in methods.items()}
     assert len(tables_of(experiment("table1"), record("table1", {"CIFAR-10": {"methods": fewer}}))) == 1
+
+
+def curves_of(name, *points):
+    known = record(name, {"CIFAR-10": {"seeds": [0, 1, 2], "points": points}})
+    return tables_of(experiment(name), known)
+
+
+def test_three_seeds_say_how_far_the_other_curves_are_above_nesbs():
+    points = [
+        point("nesbs", 3, 10, 0.3, 1.0, seeds=[0.10, 0.11, 0.12]),
+        point("nesbs", 3, 20, 0.3, 1.0, seeds=[0.10, 0.11]),
+        point("urs", 3, 10, 0.3, seeds=[0.11, 0.13, 0.15]),
+        point("urs", 3, 20, 0.3, seeds=[0.11, 0.13, 0.15]),  # two seeds in common: too few
+        point("nes-rs", 3, 20, 0.3, seeds=[0.11, 0.13, 0.15]),
+    ]
+    *_, differences = curves_of("fig-efficiency", *points)
+    assert cells(differences) == {
+        ("URS, n = 3", "Δ at 10 judged, points: ours, fashion-mini"): "2.00 [−0.48, 4.48]",
+        ("URS, n = 3", "Δ at 20 judged, points: ours, fashion-mini"): NOTHING,
+    }
+    assert "paired over seeds, with a 95 % t interval" in as_markdown([differences])
+    assert len(curves_of("fig-efficiency", *points[1:])) == 1
+
+
+def test_three_seeds_say_which_delta_is_best_under_a_sharp_and_a_flat_posterior():
+    errors = {0.1: {-1.0: [0.3, 0.3, 0.1], 1.0: [0.2, 0.2, 0.2]}, 10.0: {-1.0: [0.1, 0.1, 0.1], 1.0: [0.2, 0.2, 0.2]}}
+    points = [
+        point("nesbs", 5, 40, 0.2, tau, delta, seeds=values)
+        for tau, by_delta in errors.items()
+        for delta, values in by_delta.items()
+    ]
+    *_, best = curves_of("fig-diversity", *points)
+    # δ* is 1, 1, −1 at τ = 0.1: 1/3 ± 2/3; less −1 each: 4/3 ± 4.303 · 2/3
+    assert cells(best) == {
+        ("τ = 0.1, n = 5", "δ*: ours, fashion-mini"): "0.33 ± 0.67",
+        ("τ = 0.1, n = 5", "δ* less that at τ = 10, n = 5: ours, fashion-mini"): "1.33 [−1.54, 4.20]",
+        ("τ = 10, n = 5", "δ*: ours, fashion-mini"): "−1.00 ± 0.00",
+        ("τ = 10, n = 5", "δ* less that at τ = 10, n = 5: ours, fashion-mini"): NOTHING,
+    }
+    assert len(curves_of("fig-diversity", *points[:2])) == 1  # one τ: nothing to compare
 
 
 def test_autoattack_is_shown_at_our_size_and_at_its_authors_beside_the_same_figure_of_the_paper():

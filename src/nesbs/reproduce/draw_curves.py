@@ -1,19 +1,23 @@
 """Figures 5, 6 and 7 from their records: tables of errors, and panels of curves."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from nesbs.evaluation import paired, summarise
+from nesbs.evaluation.comparing import FEWEST
 from nesbs.report import canvas, formats
 from nesbs.report.curves import Across, Panel, value_of
-from nesbs.reproduce.exhibit import Cell, Exhibit, Heading, PaperTable, titled
+from nesbs.report.table import Quantity
+from nesbs.reproduce.exhibit import OURS, PAIRED, Cell, Exhibit, Heading, PaperTable, points_above, titled
 
 SPREAD = "Test error % with the supernet's weights, mean ± standard error over seeds."
 
 
 def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
     """Make a table for each panel: methods down, budgets (or values of δ) across."""
-    on, title = exhibit.data_name(), exhibit.title()
+    on, title, panels = exhibit.data_name(), exhibit.title(), _panels(exhibit)
     tables = []
-    for panel in _panels(exhibit):
+    for panel in panels:
         text = "δ = {}" if panel.across == "delta" else "{} judged"
         headings = [Heading(text.format(formats.short(value)), "", on, "") for value in panel.values()]
         rows = panel.rows(lambda point: Cell(value_of(point)))
@@ -23,7 +27,55 @@ def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
             )
         )
     # Nothing may be finished yet.
-    return tables or [exhibit.table("method", [Heading("test error", "%", on, "")], [], spread=SPREAD)]
+    tables = tables or [exhibit.table("method", [Heading("test error", "%", on, "")], [], spread=SPREAD)]
+    return [*tables, *_differences(exhibit, panels), *_best_deltas(exhibit, panels)]
+
+
+def _differences(exhibit: Exhibit, panels: Sequence[Panel]) -> list[PaperTable]:
+    """Make a table of how far the others are above NESBS (SVGD-RD), of what was run under three seeds or more."""
+    budgets = sorted({value for panel in panels if panel.across == "budget" for value in panel.values()})
+    rows = []
+    for panel in panels:
+        own = panel.points(OURS) if OURS in panel.lines else {}
+        for label in panel.lines:
+            found = panel.points(label)
+            both = [(found[budget], own[budget]) if budget in found and budget in own else None for budget in budgets]
+            above = [pair and points_above(pair[0].seeds or (), pair[1].seeds or (), "error") for pair in both]
+            cells = tuple(Cell(one if one and one.low is not None else None) for one in above)
+            if label != OURS and any(cell.ours for cell in cells):
+                rows.append((f"{label}, {panel.title}", cells))
+    headings = tuple(Heading(f"Δ at {formats.short(one)} judged", "points", exhibit.data_name(), "") for one in budgets)
+    title = f"{exhibit.experiment.name}: how far the others are above {OURS}"
+    return [PaperTable(title, f"test error, less {OURS}", headings, tuple(rows), (f"Δ: {PAIRED}",))] if rows else []
+
+
+def _best_deltas(exhibit: Exhibit, panels: Sequence[Panel]) -> list[PaperTable]:
+    """Make a table of δ*, the δ of the lowest error: under each τ, and how far it is above that under the last one."""
+    found = {panel.title: _lowest(panel) for panel in panels if panel.across == "delta"}
+    last = list(found)[-1] if found else ""
+    headings = tuple(Heading(name, "", exhibit.data_name(), "") for name in ("δ*", f"δ* less that at {last}"))
+    rows = []
+    for title, deltas in found.items():
+        seeds = sorted(deltas.keys() & found[last].keys())
+        if len(seeds) < FEWEST:
+            return []
+        own = [deltas[seed] for seed in seeds]
+        each, apart = summarise(own), paired(own, [found[last][seed] for seed in seeds])
+        above = None if title == last else Quantity(apart.mean, low=apart.low, high=apart.high)
+        rows.append((title, (Cell(Quantity(each.mean, each.standard_error)), Cell(above))))
+    title = f"{exhibit.experiment.name}: the δ of the lowest error"
+    note = f"δ*: the one of the lowest error under a seed; mean ± standard error over seeds. Differences: {PAIRED}"
+    return [PaperTable(title, "posterior, size", headings, tuple(rows), (note,))] if len(rows) > 1 else []
+
+
+def _lowest(panel: Panel) -> dict[int, float]:
+    """The δ of the lowest error of NESBS, by seed."""
+    tried: dict[int, list[tuple[float, float]]] = {}
+    for delta, point in panel.points(OURS).items():
+        for one in point.seeds or ():
+            if one.seed is not None and one.error is not None:
+                tried.setdefault(one.seed, []).append((one.error, delta))
+    return {seed: min(errors)[1] for seed, errors in tried.items()}
 
 
 def draw_curves(exhibit: Exhibit) -> tuple[str, bytes]:

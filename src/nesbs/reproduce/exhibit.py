@@ -6,6 +6,7 @@ from typing import Any
 
 from nesbs.evaluation import paired, summarise
 from nesbs.records import ExperimentRecord, Record
+from nesbs.records.curves import PointOutcome
 from nesbs.records.experiment import Asked, DiscrepancyRow, MethodRow, PartRecord
 from nesbs.report import canvas, formats
 from nesbs.report.comparison import added_note
@@ -13,8 +14,10 @@ from nesbs.report.table import Quantity, Table, shown
 from nesbs.reproduce.spec import SCALES, Experiment, PaperFigures, Scale
 
 CITED = "Shu et al., Neural Ensemble Search via Bayesian Sampling, UAI 2022"
-SeedRow = MethodRow | DiscrepancyRow
+SeedRow = MethodRow | DiscrepancyRow | PointOutcome
 CIFAR10 = "CIFAR-10"  # the part that every experiment has
+PAIRED = "paired over seeds, with a 95 % t interval; where it holds 0 the two are not told apart."
+OURS = "NESBS (SVGD-RD)"  # the paper's row that the others are compared with
 WITHOUT_MEMBERS = ("quality", "discrepancy", "curves")  # kinds that train no member by its recipe
 # How a measure in a record becomes the figure in a table.
 FACTORS = {
