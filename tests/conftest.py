@@ -25,8 +25,10 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _always_the_same():
+    """Whatever ran before: one thread, and the same random weights."""
     torch.set_num_threads(1)
+    torch.manual_seed(0)
 
 
 @pytest.fixture

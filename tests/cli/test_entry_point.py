@@ -462,7 +462,8 @@ def ask_for_too_much(folder):
 def lose_a_reader(folder):
     running = batches(load_dataset(folder, stream="always", workers=1).train, 1, generator=torch.Generator())
     next(running)
-    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    [reader] = multiprocessing.active_children()
+    os.kill(reader.pid, signal.SIGKILL)
     time.sleep(20)  # a long step of training, in which torch says so
 
 

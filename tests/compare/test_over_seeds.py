@@ -237,8 +237,8 @@ def test_each_method_pays_for_what_it_used(whole):
     assert outcome["nesbs"]["search_seconds"] == pytest.approx(searched, abs=0.01)
     # The two that judge the whole pool paid the same, though one of them found it trained.
     assert outcome["nes-rs"]["search_seconds"] == outcome["urs"]["search_seconds"] > 0
-    assert sum(costs.values()) == pytest.approx(stages["pool-1-epochs-search_train"]["seconds"], rel=0.15)
-    assert outcome["nes-rs"]["search_seconds"] <= sum(costs.values())
+    assert sum(costs.values()) == pytest.approx(stages["pool-1-epochs-search_train"]["seconds"], abs=0.01)
+    assert outcome["nes-rs"]["search_seconds"] <= round(sum(costs.values()), 3)
     assert outcome["deep"]["evaluations"] == 6
     assert outcome["single-best"]["training_seconds"] == outcome["mc-droppath"]["training_seconds"] > 0
 
@@ -306,7 +306,7 @@ def test_networks_whose_weights_were_removed_are_counted_anew(without_weights, s
         assert list(pool.folder.glob("*.checkpoint.safetensors"))
         pool.run.progress = Progress()
     pool.train(chosen)
-    assert pool.seconds(chosen) == pytest.approx(seconds() - before, abs=0.05)
+    assert pool.seconds(chosen) == pytest.approx(seconds() - before, abs=0.01)
     assert sum(pool.costs().values()) == pytest.approx(pool.seconds(chosen) + 500 * others)
 
 

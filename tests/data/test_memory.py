@@ -12,7 +12,7 @@ import pytest
 BYTES = 60_000 * 3072
 
 CHILD = """
-import json, sys
+import json, os, sys
 import torch
 from nesbs.data import load_dataset
 from nesbs.ensemble import MemberSettings, build_member, member_training
@@ -23,7 +23,7 @@ from nesbs.training import side_by_side
 torch.set_num_threads(1)
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 space = nasbench201()
 architecture = space.parse("|none~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")

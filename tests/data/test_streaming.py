@@ -104,7 +104,8 @@ def test_a_process_that_is_killed_is_explained(folder):
     data = load_dataset(folder, stream="always", workers=1)
     running = batches(data.train, 1, generator=torch.Generator().manual_seed(0))
     next(running)
-    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    [reader] = multiprocessing.active_children()
+    os.kill(reader.pid, signal.SIGKILL)
     with pytest.raises(NesbsError, match=r"ended from outside .*: give it more .* data\.workers=0"):
         list(running)
 

@@ -140,14 +140,14 @@ class _Counted(Stage):
     def __init__(self, pool: Pool, stems: Sequence[str], progress: Progress) -> None:
         run = pool.run
         super().__init__(run.folder, pool.folder.name, device=run.device, progress=progress)
-        self._pool, self._stems, self._counted = pool, stems, self.seconds
+        self._pool, self._stems, self._counted = pool, stems, self.earlier.seconds or 0.0
 
-    def write(self) -> None:
+    def write(self) -> float:
         """Bring the record and the networks' costs up to date."""
-        super().write()
-        now = self.seconds
+        now = super().write()
         self._pool.count(self._stems, now - self._counted)
         self._counted = now
+        return now
 
 
 class _Part(Progress):

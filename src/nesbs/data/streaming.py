@@ -118,20 +118,19 @@ class FileImages:
                 generator=torch.Generator().manual_seed(0),  # not the global one: it would move with every epoch
             )
             answers = iter(loader)
-        for numbers, _ in requests:
-            # torch says that a process has ended wherever this one just is: it may wait for images, or end the rest.
-            try:
+        try:  # around everything: torch says that a process has ended wherever this one just is
+            for numbers, _ in requests:
                 try:
                     images = self._received(numbers, next(answers)).to(self.device, non_blocking=True)
                 except (ConnectionError, EOFError) as error:  # it ended while it handed its images over
                     _end(answers)
                     raise RuntimeError(f"DataLoader worker: {str(error) or 'no more images came'}") from None
-            except RuntimeError as error:
-                if not (words := reader_ended(error)):
-                    raise
-                _end(answers)
-                raise NesbsError(words) from None
-            yield images
+                yield images
+        except RuntimeError as error:
+            if not (words := reader_ended(error)):
+                raise
+            _end(answers)
+            raise NesbsError(words) from None
 
     def _received(self, numbers: np.ndarray, answer: Answer) -> Tensor:
         images, failed = answer

@@ -94,9 +94,11 @@ class _Group(Stage):
     def note(self, **values: Any) -> None:
         """Leave facts about single networks out."""
 
-    def write(self) -> None:
-        """Bring the seconds of training in the record up to date."""
-        self._whole.note(judging=JudgingRecord(judge="trained", seconds=round(self._training.seconds(), 3)))
+    def write(self) -> float:
+        """Bring the seconds of training in the record up to date; return them."""
+        seconds = self._training.seconds()
+        self._whole.note(judging=JudgingRecord(judge="trained", seconds=round(seconds, 3)))
+        return seconds
 
 
 def note_judging(stage: Stage, selection: Selection, seconds: float = 0.0) -> None:

@@ -110,16 +110,18 @@ class Stage:
         self._notes = self._notes.replace(**values)
         self.write()
 
-    def write(self) -> None:
-        """Bring the stage's entry in the record up to date."""
+    def write(self) -> float:
+        """Bring the stage's entry in the record up to date; return the seconds that it says, unrounded."""
+        seconds = self.seconds
         entry = self._notes.replace(
-            seconds=round(self.seconds, 3),
+            seconds=round(seconds, 3),
             device=device_name(self._device),
             peak_memory=max(peak_memory(self._device), self._peak_before),
         )
         with _WRITING:
             record = RunRecord.find(self._folder) or RunRecord()
             record.with_stage(self._name, entry).write(self._folder / RunRecord.FILE)
+        return seconds
 
 
 def add_seconds(folder: Path, stage: str, seconds: float, device: str, *, beside: bool = False) -> None:
