@@ -43,12 +43,13 @@ from nesbs.deploy import load
 from nesbs.evaluation import paired
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
+from nesbs.records import RunRecord
 from nesbs.reproduce import experiment
 from nesbs.reproduce.spec import paper_figures
 from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import recipe_names, recipe_text
-from nesbs.samplers import NoEnsembleError
+from nesbs.samplers import NoEnsembleError, SvgdRd
 from nesbs.spaces import SPACES, nasbench201
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -167,6 +168,10 @@ def check_rival(space):
         assert "| top " in Path(f"runs/top/{name}.md").read_text()
         assert len(json.loads(Path(f"runs/top/{name}.json").read_text())["seeds"]) == 3
     test_method_contract.check_method(METHODS["top"], Path("contract"))
+    # The one of another kind pays for the search that it draws from, and for its own work.
+    seconds = RunRecord.read(Path("runs/likely/seed-0/record.json")).seconds
+    [paid] = json.loads(Path("runs/likely/comparison.json").read_text())["methods"]["likely"]["seeds"]
+    assert paid["search_seconds"] == pytest.approx(seconds("supernet", "posterior", "rival likely"), abs=1e-3)
 
 
 def check_delta(space):
@@ -552,9 +557,9 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert behind_copies.replace("-", "−") in said
     spent = {
         name: [seed["search_seconds"] for seed in record["methods"][name]["seeds"]]
-        for name in ("nesbs", "nes-rs", "nes-re", "urs", "deep")
+        for name in ("nesbs", "nesbs-mc", "nes-rs", "nes-re", "urs", "deep")
     }
-    own, others = spent.pop("nesbs"), [seconds for each in spent.values() for seconds in each]
+    own, others = spent.pop("nesbs") + spent.pop("nesbs-mc"), [seconds for each in spent.values() for seconds in each]
     ranges = f"{min(others):.0f} to {max(others):.0f}, ours {min(own):.0f} to {max(own):.0f}"
     assert f"as many seconds as our search: {ranges}" in said
     sizes = [record["methods"][name]["cost"]["multiply_adds"]["mean"] / 1e6 for name in ("nesbs", "nes-rs", "oracle")]
@@ -946,7 +951,9 @@ def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
 def test_what_is_ours_by_default_on_the_page_is_the_default():
     said, plain = words("how-it-works"), load_recipe("cifar100-darts")
     assert (plain.search.duplicates, plain.posterior.schedule, min(plain.sampler.delta)) == ("redraw", "cosine", -0.75)
-    assert "drawn again (`search.duplicates=allow` lets it pass), δ does not go below −0.75 (paper: −2 to 1)" in said
+    assert min(SvgdRd().deltas) == -0.5
+    assert "drawn again (`search.duplicates=allow` lets it pass), δ is one of a grid that begins at −0.5, in" in said
+    assert "recipes at −0.75 (paper: −2 to 1, which `search.tune=bayesian` searches)" in said
     assert "`posterior.schedule=constant`: it stays" in said
 
 

@@ -7,7 +7,11 @@ import pytest
 import torch
 
 import nesbs
+from nesbs.compare import CurveGrid, compare, curves
 from nesbs.data.split import make_split
+from nesbs.records import ComparisonRecords, Recipe
+from nesbs.rivals import nes_rs, uniform_pool, urs
+from nesbs.runs import load_recipe
 from nesbs.spaces import toy_edges, toy_pairs
 
 NAN, INF = math.nan, math.inf
@@ -179,6 +183,17 @@ MISUSES = {
     "a search for a negative size": (lambda m: searched(m, size=-1), "size .*-1"),
     "a search in a range of NaN": (lambda m: searched(m, delta_range=(NAN, 1)), "delta_range"),
     "a search that tells a word": (lambda m: searched(m, on_progress="loud"), "on_progress .*'loud'"),
+    "search with the class of a sampler": (lambda m: searched(m, sampler=nesbs.MonteCarlo), "sampler must be .*found"),
+    # Rivals, comparisons, recipes.
+    "urs of none": (lambda m: urs([ONE, TWO], 0, None), "size must be a whole number, at least 1, found 0"),
+    "nes-rs of none": (lambda m: nes_rs([ONE, TWO], 0, None), "size must be a whole number, at least 1, found 0"),
+    "a pool of less than none": (lambda m: uniform_pool(SPACE, -1, generator=rng()), "count must be .*found -1"),
+    "compare a text": (lambda m: compare(Recipe(), "x", "urs"), r"methods must be a list of names such as \['urs'\]"),
+    "compare a list of seeds": (lambda m: compare(Recipe(), "x", ["urs"], seeds=[0, 1]), "--seeds must be .*a list"),
+    "curves without a budget": (lambda m: curves(Recipe(), "x", CurveGrid(["urs"], [])), "--budgets: name at least"),
+    "a recipe of values": (lambda m: load_recipe({"seed": 1}), "a recipe is given by its name or its file, found a d"),
+    "a recipe with a text": (lambda m: load_recipe("toy", "seed=1"), r"changes must be a list .*\['seed=1'\]"),
+    "the records of no comparison": (lambda m: ComparisonRecords.read("tests"), "tests is not a comparison: `nesbs"),
     # Ensembles.
     "an ensemble of nobody": (lambda m: members(SPACE, [], m.data.train), "at least one"),
     "an ensemble of None": (lambda m: members(SPACE, None, m.data.train), "architectures must be"),
@@ -203,6 +218,7 @@ MISUSES = {
         lambda m: nesbs.attack_then_defend(m.ensemble, "fgsm", m.data.test, batch_size=0),
         "batch_size",
     ),
+    "attack by a class": (lambda m: nesbs.attack_then_defend(m.ensemble, nesbs.Pgd, m.data.test), "attack must be a"),
     "attack from a strange seed": (
         lambda m: nesbs.attack_then_defend(m.ensemble, "fgsm", m.data.test, seed=None),
         "seed .*None",

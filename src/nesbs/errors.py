@@ -101,7 +101,8 @@ def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     Traceback (most recent call last):
     nesbs.errors.NesbsError: layers must be a list of widths, found a range
     """
-    if isinstance(value, kind):
+    protocol = isinstance(value, type) and getattr(kind, "_is_protocol", False)  # whose names a class has, too
+    if isinstance(value, kind) and not protocol:
         return
     name = type(value).__name__
     article = "an" if name[0].lower() in "aeiou" else "a"
@@ -153,16 +154,25 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     'did you mean epochs?'
     >>> did_you_mean("zzz", ["epochs", "cells"])
     'choose one of: epochs, cells'
+    >>> did_you_mean("members.lr", ["members.clip", "members.learning_rate"])
+    'did you mean members.learning_rate?'
     >>> did_you_mean("darts", ["p-darts", "darts-v1", "darts-v2", "robnet"])
     'did you mean darts-v1 or darts-v2?'
     """
     choices = list(choices)
-    # A dotted key is mostly mistyped in its last part; compare whole keys first, then last parts.
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    *section, last = word.rsplit(".", 1)
+    # Initials, as others name a setting: lr for learning_rate. Else a dotted key is mostly mistyped in its last part;
+    # compare whole keys first, then last parts.
+    near = [one for one in choices if _initials(one) == last and one.rsplit(".", 1)[:-1] == section][:1]
+    near = near or difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     if not near:
         tails = {choice.rsplit(".", 1)[-1]: choice for choice in choices}
-        near = [tails[t] for t in difflib.get_close_matches(word.rsplit(".", 1)[-1], tails, n=1, cutoff=0.6)]
+        near = [tails[t] for t in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]
     begins = [choice for choice in choices if word and choice.startswith(word)]
     if 0 < len(begins) <= 4 and not set(near) & set(begins):
         near = [" or ".join(begins)]
     return f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"
+
+
+def _initials(key: str) -> str:
+    return "".join(part[:1] for part in key.rsplit(".", 1)[-1].split("_"))

@@ -154,8 +154,11 @@ def _complaints(model: type[BaseModel], error: ValidationError) -> list[str]:
         else:
             key = _setting(model, location)
             text = f"{key}: {_message(entry)}" if key else _message(entry)
-            if entry["type"] != "value_error" or key in keys(model) or not isinstance(entry["input"], dict):
-                text += f", found {shown(entry['input'])}"  # settings that do not go together name themselves
+            given = entry["input"]
+            # Settings that do not go together name themselves, and an unknown word is named.
+            is_named = f" {given}: " in text if isinstance(given, str) else isinstance(given, dict)
+            if entry["type"] != "value_error" or not is_named or (isinstance(given, dict) and key in keys(model)):
+                text += f", found {shown(given)}"
         complaints.setdefault(key, text)
     return list(complaints.values())
 

@@ -9,10 +9,13 @@ from contracts import METHOD_NAMES
 from toys import StopError, Stopping, compared_recipe, without_seconds
 
 from nesbs.compare.harness import CurveHarness, Harness, Point
+from nesbs.compare.method import Method
 from nesbs.compare.methods import METHODS, REFERENCE, methods_of
 from nesbs.compare.one_shot import OneShot
 from nesbs.compare.pool_search import PoolSearch
+from nesbs.ensemble import Selection
 from nesbs.errors import NesbsError
+from nesbs.records import RunRecord
 from nesbs.runs.resumable_run import Run
 
 SMALL = ("data.train_limit=60", "data.test_limit=20", "rivals.pool=4", "sampler.delta=0.5", "sampler.steps=10")
@@ -50,6 +53,31 @@ def test_which_methods_train_one_network_in_full():
         "enas",
         "snas",
     }
+
+
+class Own(Method):
+    name, description = "own", "returns what it is told to"
+
+    def __init__(self, chosen):
+        self.choose = chosen
+
+    def choose(self, _):
+        """Replaced."""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ([1, 2], "method own must return a Selection, found a list"),
+        (Selection.fixed((1,)), "method own chose 1 architectures for an ensemble of 2: choose as many"),
+        (Selection.fixed((1, 2)), r"method own would be charged no seconds of search: name the stages .* in `stages`"),
+    ],
+)
+def test_what_a_method_of_ones_own_returns_is_checked(chosen, message, tmp_path):
+    harness = SimpleNamespace(run=SimpleNamespace(folder=tmp_path, record=RunRecord()), size=2)
+    with pytest.raises(NesbsError, match=message):
+        Own(lambda _: chosen).selection(harness)
+    assert not list(tmp_path.rglob("own.*"))
 
 
 def test_estimates_of_a_pool_are_one_step_of_a_stage_of_the_run():

@@ -135,7 +135,7 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
     with pytest.raises(NesbsError, match="no data set, folder, .npz or .csv file fashion-mni: did you mean fashion-m"):
         load_dataset("fashion-mni")
     with pytest.raises(
-        NesbsError, match=r"/cifar \(if it was moved, put a link to it there, or .*--root\): did you mean cifar10"
+        NesbsError, match=r"/cifar \(if it was moved, put a link to it there; .*--root\): did you mean cifar10"
     ):
         load_dataset(tmp_path / "cifar")
     (tmp_path / "labels.tsv").write_text("path\tlabel\n")

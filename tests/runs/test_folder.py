@@ -56,6 +56,12 @@ def test_a_folder_whose_images_have_changed_is_noticed(tmp_path):
     moved = Run.open(tmp_path / "run", root=str(tmp_path / "moved"))
     assert moved.recipe.data.name == str(tmp_path / "moved")
     assert moved.recipe.data.root is None
+    moved.ensemble()
+    attack = ["attack", tmp_path / "run", "--attacks", "fgsm", "--images", "4", "--set", "epsilons=[]", "--quiet"]
+    distil = ["distil", tmp_path / "run", "--into", "smallest", "--out", tmp_path / "student", "--quiet"]
+    for command in (attack, distil):
+        assert call(*command) == 2
+        assert call(*command, "--root", tmp_path / "moved") == 0
 
 
 def test_other_labels_in_the_same_number_are_noticed(tmp_path):

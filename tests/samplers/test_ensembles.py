@@ -73,13 +73,21 @@ def test_uniform_ignores_the_posterior():
 
 
 def test_a_point_posterior_cannot_be_redrawn_away():
-    message = r"no ensemble without duplicates in 100 redraws: the posterior's entropy is 0\.00 nats"
+    message = (
+        r"no ensemble without duplicates in 100 redraws: the posterior's entropy is 0\.00 of at most 3\.30 nats; lower"
+    )
     with pytest.raises(NesbsError, match=message):
         MonteCarlo().propose(peaked(toy_edges()), size=2, rounds=2, generator=random())
     with pytest.raises(NesbsError, match="at the first draw"):
         MonteCarlo().propose(peaked(toy_edges()), size=2, rounds=2, duplicates="refuse", generator=random())
     [proposal] = MonteCarlo().propose(peaked(toy_edges()), size=2, rounds=1, duplicates="allow", generator=random())
     assert proposal.architectures[0] == proposal.architectures[1] == peaked(toy_edges()).mode()
+
+
+def test_members_that_attract_each_other_into_one_are_not_blamed_on_a_flat_posterior():
+    nearly_flat = peaked(toy_edges(), 0.1)
+    with pytest.raises(NesbsError, match=r"is 3\.\d\d of at most 3\.30 nats; raise sampler\.delta, or set search"):
+        SvgdRd(delta=-1.0, steps=100).propose(nearly_flat, size=3, rounds=1, generator=random())
 
 
 def test_an_ensemble_is_redrawn_a_hundred_times_ten_at_a_time():

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, OneTraining, Out, RunFolder
+from nesbs.cli.options import Changes, OneTraining, Out, Root, RunFolder
 from nesbs.deploy import distil as distil_run
 from nesbs.deploy.distil import DEFAULT
 from nesbs.report import distilled_as_text, write_report
@@ -29,6 +29,7 @@ def distil(
         Path | None, typer.Option("--unlabelled", metavar="FOLDER", help="Learn also from answers to these images.")
     ] = None,
     changes: Changes = None,
+    root: Root = None,
     common: OneTraining,
 ) -> None:
     """Train one network on an ensemble's answers.
@@ -53,6 +54,7 @@ def distil(
             into=into,
             out=out,
             changes=changes or (),
+            root=root,
             device=common.chosen_device(),
             progress=progress,
             temperature=temperature,

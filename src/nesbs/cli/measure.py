@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Common, RunFolder, Spread, numbers
+from nesbs.cli.options import Changes, Common, Root, RunFolder, Spread, numbers
 from nesbs.report import attacks_as_text, quality_as_text, write_report, write_reports
 from nesbs.runs.attack import attack_settings, measure_robustness
 from nesbs.runs.quality import measure_quality
@@ -35,6 +35,7 @@ def quality(
     sizes: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of ensembles; 1,3,5,7 by default.")] = None,
     table: Annotated[str | None, typer.Option(metavar="FILE.csv", help="Read the truth instead: a benchmark.")] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of accuracies in per cent.")] = None,
+    root: Root = None,
     common: Spread,
 ) -> None:
     """How good the supernet's estimates are.
@@ -46,7 +47,7 @@ def quality(
     """
     device = common.chosen_device()
     with common.writing(run) as progress, common.at_work() as workers:
-        work = Run.open(run, device=device, progress=progress, seed=common.seed, workers=workers)
+        work = Run.open(run, device=device, progress=progress, seed=common.seed, root=root, workers=workers)
         if work.recipe.ensemble.architectures is None:
             work.require("supernet.safetensors", f"nesbs search RECIPE --out {run}")
         measured = measure_quality(
@@ -73,6 +74,7 @@ def attack(
         typer.Option(metavar="N", min=1, max=MAX_IMAGES, help="So many test images, for a quick look; all by default."),
     ] = None,
     changes: Changes = None,
+    root: Root = None,
     common: Spread,
 ) -> None:
     """Attack one member or all, defend with all.
@@ -98,11 +100,11 @@ def attack(
     settings = attack_settings(attacks, images, changes or [])
     device = common.chosen_device()
     for run in runs:  # all of them, before the first is attacked
-        Run.open(run, device=device, seed=common.seed).require_members()
+        Run.open(run, device=device, seed=common.seed, root=root).require_members()
     measured = []
     for run in runs:
         with common.writing(run) as progress, common.at_work() as workers:
-            work = Run.open(run, device=device, progress=progress, seed=common.seed, workers=workers)
+            work = Run.open(run, device=device, progress=progress, seed=common.seed, root=root, workers=workers)
             measured.append((str(run), measure_robustness(work, settings)))
         common.print(f"report: {write_report(run)}")
     common.print(attacks_as_text(measured))

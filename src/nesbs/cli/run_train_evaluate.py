@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nesbs.cli.options import Changes, Computing, Out, RecipeName, RunFolder, Training
+from nesbs.cli.options import Changes, Computing, Out, RecipeName, Root, RunFolder, Training
 from nesbs.errors import NesbsError
 from nesbs.records import MetricsRecord
 from nesbs.report import scores_as_text, write_report
@@ -139,9 +139,7 @@ def evaluate(
         str | None,
         typer.Option(metavar="all|NAME,NAME", help="Measure on corrupted test images (names: nesbs recipes --keys)."),
     ] = None,
-    root: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where the data are now, if they were moved.")
-    ] = None,
+    root: Root = None,
     common: Computing,
 ) -> None:
     """Measure the trained ensemble on the test images.

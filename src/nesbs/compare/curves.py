@@ -61,6 +61,8 @@ class CurveGrid:
             ("--temperatures", temperatures, MIN_TEMPERATURE, MAX_TEMPERATURE),
             ("--deltas", self.deltas, -MAX_DELTA, MAX_DELTA),
         ):
+            if option != "--deltas" and not values:
+                raise NesbsError(f"{option}: name at least one")
             if not all(low <= value <= high for value in values):
                 raise NesbsError(f"{option} lie between {low:,} and {high:,}")
         if self.deltas and recipe.sampler.name != "svgd-rd":
@@ -80,7 +82,7 @@ class CurveGrid:
 
 def curves(
     recipe: Recipe,
-    folder: Path,
+    folder: str | Path,
     grid: CurveGrid,
     *,
     seeds: int = 3,
@@ -93,15 +95,15 @@ def curves(
 
     Every seed trains a supernet of its own, or with `one_supernet` draws from that of the first.
     """
-    points = grid.points(recipe)
-    recipe = begin(recipe, folder, methods_of(grid.methods), seeds)
+    points, place = grid.points(recipe), Path(folder)
+    recipe = begin(recipe, place, methods_of(grid.methods), seeds)
     numbers = [recipe.seed + offset for offset in range(seeds)]
     outcomes: dict[str, list[PointOutcome]] = {point.name: [] for point in points}
     seconds: list[SeedSeconds] = []
 
     def run_of(seed: int) -> Run:
         own = recipe.model_copy(update={"seed": seed})
-        return Run.create(folder / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
+        return Run.create(place / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
 
     drawn_from = {recipe.seed: numbers} if one_supernet else {seed: [seed] for seed in numbers}
     if workers is not None and workers.take(len(drawn_from)):
@@ -129,7 +131,7 @@ def curves(
         added=recipe.additions(),
         points=tuple(_over_seeds(point, outcomes, recipe.posterior.temperature) for point in points),
     )
-    record.write(folder / CurvesRecord.FILE)
+    record.write(place / CurvesRecord.FILE)
     return record
 
 

@@ -14,7 +14,7 @@ from nesbs.compare.budgets import OVER
 from nesbs.compare.harness import CurveHarness, Harness, Point, rival_file
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect
 from nesbs.evaluation import score_logits
 from nesbs.evaluation.calibration import cross_calibrate
 from nesbs.records.comparison import OutcomeRecord
@@ -106,9 +106,26 @@ class Method(ABC):
         folder = harness.run.folder
         path = rival_file(folder, self.name, "selection.json")
         if not path.is_file():
-            files.write_json(path, self.choose(harness).to_json())
+            files.write_json(path, self._checked(self.choose(harness), harness).to_json())
         files.discard(rival_file(folder, self.name, "checkpoint.safetensors"))
         return read_selection(path, harness.run.space)
+
+    def _checked(self, chosen: Selection, harness: Harness) -> Selection:
+        """What was chosen, where it is an ensemble of the right size."""
+        expect(chosen, Selection, f"method {self.name} must return a Selection")
+        count = len(chosen.architectures)
+        if count != harness.size and not self.one_network:
+            raise NesbsError(
+                f"method {self.name} chose {count} architectures for an ensemble of {harness.size}: choose as many, or "
+                "set one_network = True where it is meant to find one"
+            )
+        own, pays = f"rival {self.name}", self.stages or type(self).search_seconds is not Method.search_seconds
+        if not pays and own not in (harness.run.record.stages or {}):
+            raise NesbsError(
+                f"method {self.name} would be charged no seconds of search: name the stages of the run that it uses in "
+                f'`stages`, and do its own work inside `with harness.run.stage("{own}", 1):`'
+            )
+        return chosen
 
     def over_budget(self, harness: Harness) -> bool:
         """Whether the search took more seconds than it might, beyond the noise of measuring."""

@@ -35,6 +35,8 @@ def named_methods(text: str, *, measure: str = "trained") -> list[str]:
 
 def methods_of(names: Sequence[str], *, measure: str = "trained") -> list[Method]:
     """The methods of these names, the reference first; raises where one is unknown or cannot be measured so."""
+    if isinstance(names, str):
+        raise NesbsError(f"methods must be a list of names such as [{names!r}], found {names!r}")
     for name in names:
         if name not in METHODS:
             raise NesbsError(f"--methods: unknown method {name}: {did_you_mean(name, ['all', *METHODS])}")

@@ -18,7 +18,7 @@ from nesbs.compare.method import Method
 from nesbs.compare.methods import REFERENCE, methods_of
 from nesbs.compare.rows import Row, comparison_of
 from nesbs.data import Dataset, load_dataset
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect_whole
 from nesbs.records import RunRecord, is_comparison
 from nesbs.records.comparison import ComparisonRecord
 from nesbs.records.recipe import RECIPE, Recipe
@@ -32,7 +32,7 @@ from nesbs.spaces import Architecture, Space, get_space
 
 def compare(
     recipe: Recipe,
-    folder: Path,
+    folder: str | Path,
     methods: Sequence[str],
     *,
     seeds: int = 3,
@@ -41,16 +41,16 @@ def compare(
     workers: Workers | None = None,
 ) -> ComparisonRecord:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
-    chosen = methods_of(methods, measure=recipe.rivals.measure)
-    resumes = (folder / RECIPE).is_file()
-    recipe, progress = begin(recipe, folder, chosen, seeds), progress or Progress()
+    chosen, home = methods_of(methods, measure=recipe.rivals.measure), Path(folder)
+    resumes = (home / RECIPE).is_file()
+    recipe, progress = begin(recipe, home, chosen, seeds), progress or Progress()
     numbers = [recipe.seed + offset for offset in range(seeds)]
     if resumes:
-        _check_added(recipe, [folder / f"seed-{seed}" for seed in numbers], chosen)
+        _check_added(recipe, [home / f"seed-{seed}" for seed in numbers], chosen)
 
     def run_of(seed: int) -> Run:
         own = recipe.model_copy(update={"seed": seed})
-        return Run.create(folder / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
+        return Run.create(home / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
 
     if workers is not None and workers.take(seeds):
         harnesses = [Harness(run_of(seed)) for seed in numbers]
@@ -63,10 +63,10 @@ def compare(
             outcome = method.outcome(harness)
             for measure, value in outcome.scores.plain() if outcome.scores else ():
                 progress.figure(harness.run.folder, f"test/{measure} of {method.name}", value, 0)
-    runs = tuple(folder / f"seed-{seed}" for seed in numbers)
+    runs = tuple(home / f"seed-{seed}" for seed in numbers)
     rows = {method.name: Row(method.name, runs) for method in chosen}
     record = comparison_of(rows, REFERENCE, recipe, device_name(device))
-    record.write(folder / ComparisonRecord.FILE)
+    record.write(home / ComparisonRecord.FILE)
     return record
 
 
@@ -99,7 +99,8 @@ def train_chosen(harnesses: Sequence[Harness], methods: Sequence[Method], worker
 
 def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -> Recipe:
     """Begin a comparison in a folder, or resume it; the recipe with whole paths."""
-    if not 1 <= seeds <= MAX_SEEDS:
+    expect_whole(seeds, "--seeds")
+    if seeds > MAX_SEEDS:
         raise NesbsError(f"--seeds lie between 1 and {MAX_SEEDS:,}, found {seeds}")
     Recipe.of({"seed": recipe.seed + seeds - 1})  # raises where the last one is too large
     recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})

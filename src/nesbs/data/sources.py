@@ -124,7 +124,7 @@ def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:
         raise NesbsError("this run's images were arrays in memory: `fit` with the same arrays goes on with it")
     moved = ""
     if path.is_absolute() and not os.path.exists(path):
-        moved = " (if it was moved, put a link to it there, or give `nesbs evaluate` its place by --root)"
+        moved = " (if it was moved, put a link to it there; commands on a trained run take its place by --root)"
     choices = did_you_mean(path.name, DATASETS)  # a run's recipe has the whole path
     raise NesbsError(f"no data set, folder, .npz or .csv file {name or repr(name)}{moved}: {choices}")
 
@@ -138,7 +138,8 @@ def _fashion_mini() -> tuple[Split, Split]:
 def _root(settings: DataSettings) -> Path:
     if settings.root is None:
         raise NesbsError(
-            f"data set {settings.name} needs data.root: the folder that holds {DATASETS[settings.name].needs}"
+            f"data set {settings.name} needs data.root: the folder that holds {DATASETS[settings.name].needs} "
+            "(--set data.root=FOLDER; for a trained run --root FOLDER)"
         )
     return files.expanded(settings.root)
 

@@ -70,6 +70,7 @@ def distil(
     into: str,
     out: str | Path,
     changes: Sequence[str] = (),
+    root: str | None = None,
     seed: int | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
@@ -82,7 +83,8 @@ def distil(
     `into` is an architecture of the run's space, by its text or its name in the zoo, or `smallest` or `best` of the
     members: that with the fewest parameters, or with the lowest loss on images that neither trained it nor test it.
     `out` becomes a run folder with one member, which `nesbs.load` and every command open; called again, it resumes.
-    `changes` are changes of the run's recipe such as `members.epochs=20`. On the test images the student is measured
+    `changes` are changes of the run's recipe such as `members.epochs=20`; `root` is where the data are now, if they
+    were moved. On the test images the student is measured
     beside the ensemble and beside the same network trained on labels alone, with the same schedule and seed.
 
     >>> import tempfile
@@ -102,7 +104,7 @@ def distil(
     source, folder = files.expanded(run), files.expanded(out)
     check_begun(source)
     _check_place(source, folder)
-    teacher_run = Run.open(source, device=device)
+    teacher_run = Run.open(source, device=device, root=root)
     teacher_run.require_members()
     classifier = load(source, device=device)
     architecture, decided = choose_student(into, teacher_run, classifier)

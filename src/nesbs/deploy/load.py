@@ -18,10 +18,9 @@ from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError, expect, shown
 from nesbs.records import ClassifierRecord, HeldOutAnswers
 from nesbs.records.classifier import FORMAT, MemberRecord, PreprocessingRecord
-from nesbs.records.whole_folder import check_begun
+from nesbs.records.whole_folder import check_begun, check_run
 from nesbs.runs import Run
 from nesbs.runs.classifier import keep
-from nesbs.runs.folder import check_run
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.resumable_run import MEMBERS
 from nesbs.spaces import Member, Space, get_space

@@ -12,7 +12,7 @@ from nesbs.ensemble.judges import JudgeNoise, Scores
 from nesbs.ensemble.limits import Limits
 from nesbs.ensemble.scoring import Score
 from nesbs.ensemble.settings import Method
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect_whole
 from nesbs.samplers import NoEnsembleError, Proposal
 from nesbs.spaces import Architecture, differing
 
@@ -92,6 +92,7 @@ def forward_select(
     the places of the ensembles that may be chosen. Where those chosen leave no room for another, the last of them is
     given up for the next best. Ours, not the paper's.
     """
+    expect_whole(size, "size")
     distinct = list(dict.fromkeys(candidates))
     if size > len(distinct) and more is None:
         raise NesbsError(f"forward selection of {size} needs as many different candidates, found {len(distinct)}")

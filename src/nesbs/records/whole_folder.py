@@ -37,8 +37,10 @@ class RunRecords:
     operation_times: OperationTimesRecord | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
+    def read(cls, folder: str | Path) -> Self:
         """The records of a folder; a broken file is a `NesbsError`, a missing one is not unless all are missing."""
+        folder = Path(folder)
+        check_run(folder)
         records = cls(
             recipe=find_recipe(folder),
             record=RunRecord.find(folder),
@@ -88,8 +90,11 @@ class ComparisonRecords:
     seeds: tuple[str, ...] = ()  # the run folders inside, by the number of their seed
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
+    def read(cls, folder: str | Path) -> Self:
         """The records of a folder; a broken file is a `NesbsError`, a missing one is not."""
+        folder = Path(folder)
+        if not is_comparison(folder):
+            raise NesbsError(f"{folder} is not a comparison: `nesbs compare RECIPE --out {folder}` makes one")
         seeds = sorted((entry.name for entry in folder.glob("seed-*") if entry.is_dir()), key=lambda n: (len(n), n))
         return cls(find_recipe(folder), ComparisonRecord.find(folder), CurvesRecord.find(folder), tuple(seeds))
 
@@ -103,7 +108,15 @@ def find_recipe(folder: Path) -> Recipe | None:
 def check_begun(folder: Path) -> None:
     """Raise where no run has begun in the folder: its recipe is written first."""
     if not (folder / RECIPE).is_file():
+        if (folder / RunRecord.FILE).is_file():
+            raise NesbsError(f"{folder} lacks {RECIPE}, which every run has: copy it, too")
         raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+
+
+def check_run(folder: Path) -> None:
+    """Raise where the folder is a comparison's, in which no run may begin or be resumed."""
+    if is_comparison(folder):
+        raise NesbsError(f"{folder} is a comparison; its runs are {folder}/seed-0 and so on: name one of those")
 
 
 def is_comparison(folder: Path) -> bool:

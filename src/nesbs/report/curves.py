@@ -109,7 +109,8 @@ def _table_note(record: CurvesRecord) -> list[str]:
     share = formats.decimal(100 * (record.held or 0), 0)
     return [
         f"Accuracy: the true one of the members, in per cent, from {record.table}; it holds {share} % of them, and an "
-        "ensemble has the mean of those. ↓ or ↑ as above: more is better here."
+        "ensemble has the mean of those; "
+        f"{formats.NOTHING} where it holds none under some seed. ↓ or ↑ as above: more is better here."
     ]
 
 

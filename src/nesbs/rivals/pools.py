@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from nesbs.ensemble import Score, Selection
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect_whole
 from nesbs.posterior import Posterior
 from nesbs.samplers import Allowed, draws_within, within_limits
 from nesbs.spaces import Architecture, Space
@@ -26,6 +26,7 @@ def uniform_pool(
     >>> len(uniform_pool(toy_edges(), 27, generator=torch.Generator().manual_seed(0)))
     27
     """
+    expect_whole(count, "count")
     if count > len(space):
         raise NesbsError(
             f"a pool of {count} architectures is larger than space {space.name} ({len(space)}): lower rivals.pool"

@@ -7,7 +7,7 @@ return the S_t with the lowest validation loss
 from collections.abc import Sequence
 
 from nesbs.ensemble import Score, Selection, choose
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect_whole
 from nesbs.rivals.pools import chosen
 from nesbs.samplers import Allowed, NoEnsembleError, Proposal
 from nesbs.spaces import Architecture
@@ -26,6 +26,7 @@ def urs(pool: Sequence[Architecture], size: int, score: Score, allowed: Allowed 
     >>> selection.architectures == tuple(pool[2:4])
     True
     """
+    expect_whole(size, "size")
     rounds = len(pool) // size
     if rounds < 1:
         raise NesbsError(f"urs: a pool of {len(pool)} architectures holds no ensemble of {size}: raise rivals.pool")

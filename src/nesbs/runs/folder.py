@@ -21,7 +21,6 @@ from nesbs.records import (
     Record,
     RunRecord,
     SelectionRecord,
-    is_comparison,
 )
 from nesbs.records.metrics import EnsembleMetrics
 from nesbs.records.recipe import RECIPE, flatten, parse_yaml
@@ -101,12 +100,6 @@ def _is_given(path: Path) -> bool:
     with contextlib.suppress(NesbsError):
         return path.name == SelectionRecord.FILE and SelectionRecord.read(path).sampler == "given"
     return False
-
-
-def check_run(folder: Path) -> None:
-    """Raise where the folder is a comparison's, in which no run may begin or be resumed."""
-    if is_comparison(folder):
-        raise NesbsError(f"{folder} is a comparison; its runs are {folder}/seed-0 and so on: name one of those")
 
 
 def read_recipe(folder: Path) -> Recipe:

@@ -9,7 +9,7 @@ import yaml
 
 from nesbs import files
 from nesbs.data import DATASETS
-from nesbs.errors import NesbsError, did_you_mean, shown
+from nesbs.errors import NesbsError, did_you_mean, expect, shown
 from nesbs.records.recipe import Recipe, flatten, parse_yaml, read_yaml
 from nesbs.settings import Settings, keys
 
@@ -42,13 +42,14 @@ def recipe_text(name: str) -> str:
     raise NesbsError(f"unknown recipe {name}: {did_you_mean(name, recipe_names())}")
 
 
-def load_recipe(name: str, changes: Changes = (), **top: Any) -> Recipe:
+def load_recipe(name: str | Path, changes: Changes = (), **top: Any) -> Recipe:
     """Read a recipe, apply changes (`section.name=value`, or values by key) and top-level values that are not None.
 
     >>> load_recipe("toy", ["supernet.epochs=3"], seed=7).supernet.epochs
     3
     """
-    return _changed(parse_yaml(recipe_text(name), name), changes, top)
+    expect(name, (str, Path), "a recipe is given by its name or its file")
+    return _changed(parse_yaml(recipe_text(str(name)), str(name)), changes, top)
 
 
 def _changed(values: dict[str, Any], changes: Changes, top: Mapping[str, Any]) -> Recipe:
@@ -66,6 +67,8 @@ def apply_changes(values: dict[str, Any], changes: Changes, settings: type[Setti
     >>> values
     {'data': {'name': 'cifar10', 'size': 24}}
     """
+    if isinstance(changes, str):
+        raise NesbsError(f"changes must be a list of texts such as [{changes!r}], found {changes!r}")
     settable = keys(settings or Recipe)
     for key, value in changes.items() if isinstance(changes, Mapping) else map(_parsed, changes):
         if key not in settable:

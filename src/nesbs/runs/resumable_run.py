@@ -40,7 +40,7 @@ from nesbs.records import (
     RunRecord,
 )
 from nesbs.records.recipe import RECIPE
-from nesbs.records.whole_folder import check_begun
+from nesbs.records.whole_folder import check_begun, check_run
 from nesbs.runs import folder as folders
 from nesbs.runs.beside import Beside, idle_workers
 from nesbs.runs.by_workers import MemberTraining
@@ -108,7 +108,7 @@ class Run:
         """
         recipe = recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
         folder = Path(folder)
-        folders.check_run(folder)
+        check_run(folder)
         folders.begun(folder)  # into a folder of something else not even a lock is put
         with locked(folder):
             earlier = folders.to_resume(folder, recipe)
@@ -144,7 +144,7 @@ class Run:
         """
         folder = Path(folder)
         check_begun(folder)
-        folders.check_run(folder)
+        check_run(folder)
         recipe = folders.read_recipe(folder)
         if seed is not None and seed != recipe.seed:
             raise NesbsError(f"{folder} was made with seed {recipe.seed}, not {seed}: search again in another folder")

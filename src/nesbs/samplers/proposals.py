@@ -12,6 +12,7 @@ from nesbs.spaces import Architecture, Space, duplicates
 
 Duplicates = Literal["allow", "refuse", "redraw"]
 DUPLICATES: Duplicates = "redraw"  # what is done about members that are alike, unless something else is asked for
+FLATTEN = "lower posterior.evidence, raise posterior.temperature"
 TRIES = 100
 AT_ONCE = 10
 LIMIT_TRIES, LIMIT_AT_ONCE = 50_000, 100  # draws of one within the limits, which may leave little of a space
@@ -122,12 +123,14 @@ def without_duplicates(
     policy: Duplicates,
     *,
     may_drop: bool = False,
+    advice: str = FLATTEN,
 ) -> list[tuple[int, tuple[Architecture, ...]]]:
     """Draw `count` ensembles under a policy: (position, ensemble) of those that it lets pass.
 
     `draw` makes the ensembles at the given positions anew. `allow` takes them as they come, `refuse` drops
     those with duplicates, `redraw` draws these again, up to 100 times; one that still has duplicates then is
-    an error that names the posterior's entropy, or with `may_drop` is dropped. No ensemble left is an error.
+    an error that names the posterior's entropy and gives `advice`, or with `may_drop` is dropped. No ensemble left
+    is an error.
     """
     ensembles = dict(enumerate(draw(list(range(count)))))
     bad = [i for i, ensemble in ensembles.items() if duplicates(ensemble)]
@@ -145,9 +148,9 @@ def without_duplicates(
         ensembles = {i: ensemble for i, ensemble in ensembles.items() if i not in set(bad)}
     if not ensembles or (policy == "redraw" and bad and not may_drop):
         tried = f"in {TRIES} redraws" if policy == "redraw" else "at the first draw"
+        entropy, below = float(posterior.entropy()), float(posterior.kl())
         raise NoEnsembleError(
-            f"no ensemble without duplicates {tried}: the posterior's entropy is "
-            f"{float(posterior.entropy()):.2f} nats; lower posterior.evidence, raise posterior.temperature, "
-            "or set search.duplicates=allow"
+            f"no ensemble without duplicates {tried}: the posterior's entropy is {entropy:.2f} of at most "
+            f"{entropy + below:.2f} nats; {advice}, or set search.duplicates=allow"
         )
     return sorted(ensembles.items())

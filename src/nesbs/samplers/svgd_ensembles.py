@@ -15,6 +15,7 @@ from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.samplers.proposals import (
     DUPLICATES,
+    FLATTEN,
     Allowed,
     Duplicates,
     Proposal,
@@ -117,7 +118,9 @@ class SvgdRd:
     def __post_init__(self) -> None:
         if isinstance(self.delta, Sequence) and not self.delta:
             raise NesbsError("SvgdRd needs at least one value of delta, found none")
-        SamplerSettings.from_arguments(vars(self))
+        settings = SamplerSettings.from_arguments(vars(self))
+        for name in vars(self).keys() & SamplerSettings.model_fields.keys():  # as numbers, whatever they came as
+            object.__setattr__(self, name, getattr(settings, name))
         try:
             torch.device(self.device)
         except (RuntimeError, TypeError):
@@ -175,5 +178,13 @@ class SvgdRd:
             return _Others(posterior, draws, repeats=duplicates == "allow")
 
         # Of a grid the values at which all particles become one are passed over.
-        ensembles = without_duplicates(draw, len(grid), posterior, duplicates, may_drop=len(self.deltas) > 1)
+        sharp = float(posterior.entropy()) < float(posterior.kl())  # else attraction makes the members one
+        ensembles = without_duplicates(
+            draw,
+            len(grid),
+            posterior,
+            duplicates,
+            may_drop=len(self.deltas) > 1,
+            advice=FLATTEN if sharp else "raise sampler.delta",
+        )
         return [Proposal(ensemble, *grid[position]) for position, ensemble in ensembles]
