@@ -951,9 +951,11 @@ def test_what_is_ours_on_the_page_is_what_a_recipe_says_it_adds():
 def test_what_is_ours_by_default_on_the_page_is_the_default():
     said, plain = words("how-it-works"), load_recipe("cifar100-darts")
     assert (plain.search.duplicates, plain.posterior.schedule, min(plain.sampler.delta)) == ("redraw", "cosine", -0.75)
-    assert min(SvgdRd().deltas) == -0.5
+    ours = [load_recipe(name).sampler.delta for name in recipe_names() if "paper" not in name]
+    first = {min(SvgdRd(delta=grid).deltas) for grid in ours}
+    assert (min(SvgdRd().deltas), min(first), max(first)) == (-0.5, -0.75, 0)
     assert "drawn again (`search.duplicates=allow` lets it pass), δ is one of a grid that begins at −0.5, in" in said
-    assert "recipes at −0.75 (paper: −2 to 1, which `search.tune=bayesian` searches)" in said
+    assert "our recipes at −0.75 to 0 (paper: −2 to 1, which `search.tune=bayesian` searches)" in said
     assert "`posterior.schedule=constant`: it stays" in said
 
 

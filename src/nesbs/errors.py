@@ -51,9 +51,9 @@ def reader_ended(error: BaseException) -> str | None:
 
     >>> reader_ended(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))[:45]
     'a process that reads images was ended from ou'
-    >>> reader_ended(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    >>> reader_ended(RuntimeError("Caught KeyError in DataLoader worker process 0."))  # its own error, not its end
     """
-    if "DataLoader worker" not in str(error):
+    if "DataLoader worker" not in str(error) or "DataLoader worker process" in str(error):
         return None
     reason = str(error).splitlines()[0].rstrip(". ")
     return (
@@ -101,8 +101,9 @@ def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     Traceback (most recent call last):
     nesbs.errors.NesbsError: layers must be a list of widths, found a range
     """
-    protocol = isinstance(value, type) and getattr(kind, "_is_protocol", False)  # whose names a class has, too
-    if isinstance(value, kind) and not protocol:
+    # A class has what a protocol asks for, and is no instance.
+    is_class = isinstance(value, type) and getattr(kind, "_is_protocol", False)
+    if isinstance(value, kind) and not is_class:
         return
     name = type(value).__name__
     article = "an" if name[0].lower() in "aeiou" else "a"
@@ -163,7 +164,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     *section, last = word.rsplit(".", 1)
     # Initials, as others name a setting: lr for learning_rate. Else a dotted key is mostly mistyped in its last part;
     # compare whole keys first, then last parts.
-    near = [one for one in choices if _initials(one) == last and one.rsplit(".", 1)[:-1] == section][:1]
+    near = [one for one in choices if _initials(one) == last and one.rsplit(".", 1)[:-1] == section]
+    near = near[:1] if len(last) > 1 else []
     near = near or difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     if not near:
         tails = {choice.rsplit(".", 1)[-1]: choice for choice in choices}

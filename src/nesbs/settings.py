@@ -156,7 +156,7 @@ def _complaints(model: type[BaseModel], error: ValidationError) -> list[str]:
             text = f"{key}: {_message(entry)}" if key else _message(entry)
             given = entry["input"]
             # Settings that do not go together name themselves, and an unknown word is named.
-            is_named = f" {given}: " in text if isinstance(given, str) else isinstance(given, dict)
+            is_named = bool(given) and f" {given}: " in text if isinstance(given, str) else isinstance(given, dict)
             if entry["type"] != "value_error" or not is_named or (isinstance(given, dict) and key in keys(model)):
                 text += f", found {shown(given)}"
         complaints.setdefault(key, text)

@@ -114,6 +114,7 @@ def test_a_table_measures_the_members_that_it_holds(drawn):
     assert "| n = 2, budget, accuracy |" in both
     assert f"{means[0]:.2f}" in both
     assert "from bench.csv, valid; it holds" in both
+    assert "– where it holds none under some seed" in both
     assert len(draw_curves(found)) > 1.5 * len(draw_curves(record))  # as many panels again
 
 

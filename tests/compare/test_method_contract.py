@@ -69,14 +69,20 @@ class Own(Method):
     ("chosen", "message"),
     [
         ([1, 2], "method own must return a Selection, found a list"),
-        (Selection.fixed((1,)), "method own chose 1 architectures for an ensemble of 2: choose as many"),
+        (Selection.fixed((1,)), "method own chose 1 architectures, not 2: choose as many"),
         (Selection.fixed((1, 2)), r"method own would be charged no seconds of search: name the stages .* in `stages`"),
     ],
 )
 def test_what_a_method_of_ones_own_returns_is_checked(chosen, message, tmp_path):
     harness = SimpleNamespace(run=SimpleNamespace(folder=tmp_path, record=RunRecord()), size=2)
+    own = Own(lambda _: chosen)
+    own.stages = ("super-net",)  # no stage has that name
     with pytest.raises(NesbsError, match=message):
-        Own(lambda _: chosen).selection(harness)
+        own.selection(harness)
+    own.one_network = True
+    if chosen == Selection.fixed((1, 2)):
+        with pytest.raises(NesbsError, match="method own chose 2 architectures, not 1"):
+            own.selection(harness)
     assert not list(tmp_path.rglob("own.*"))
 
 

@@ -26,7 +26,7 @@ from nesbs.ensemble import design_member, forward_select, scorer
 from nesbs.errors import NesbsError
 from nesbs.evaluation import over_images, paired, summarise
 from nesbs.evaluation.calibration import cross_calibrate
-from nesbs.records import ComparisonRecord, ComparisonRecords
+from nesbs.records import ComparisonRecord, ComparisonRecords, RunRecords
 from nesbs.report import comparison_as_markdown, draw_comparison, render_comparison_page
 from nesbs.rivals import SearchRequest, gdas
 from nesbs.runs import Progress
@@ -226,6 +226,15 @@ def test_what_belongs_to_another_method_is_refused(whole, tmp_path, kind, messag
     shutil.copy(rivals / f"urs.{kind}", rivals / f"deep.{kind}")
     with pytest.raises(NesbsError, match=message):
         compare(recipe(), folder, ["nesbs", "deep"], seeds=1)
+
+
+def test_records_of_a_comparison_are_not_read_as_those_of_a_run(whole):
+    folder, _, _ = whole
+    assert ComparisonRecords.read(str(folder)).seeds
+    with pytest.raises(NesbsError, match="is a comparison; its runs are .*seed-0 and so on"):
+        RunRecords.read(folder)
+    with pytest.raises(NesbsError, match="is no comparison that has begun a seed"):
+        ComparisonRecords.read(folder / "seed-0")
 
 
 def test_each_method_pays_for_what_it_used(whole):

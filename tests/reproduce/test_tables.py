@@ -452,18 +452,18 @@ def test_three_seeds_say_how_far_the_other_curves_are_above_nesbs():
 
 
 def test_three_seeds_say_which_delta_is_best_under_a_sharp_and_a_flat_posterior():
-    errors = {0.1: {-1.0: [0.3, 0.3, 0.1], 1.0: [0.2, 0.2, 0.2]}, 10.0: {-1.0: [0.1, 0.1, 0.1], 1.0: [0.2, 0.2, 0.2]}}
+    errors = {0.1: {-1.0: [0.3, 0.3, 0.1], 1.0: [0.2, 0.2, 0.2]}, 10.0: {-1.0: [0.1, 0.1, 0.2], 1.0: [0.2, 0.2, 0.2]}}
     points = [
         point("nesbs", 5, 40, 0.2, tau, delta, seeds=values)
         for tau, by_delta in errors.items()
         for delta, values in by_delta.items()
     ]
     *_, best = curves_of("fig-diversity", *points)
-    # δ* is 1, 1, −1 at τ = 0.1: 1/3 ± 2/3; less −1 each: 4/3 ± 4.303 · 2/3
+    # δ* is 1, 1, −1 at τ = 0.1: 1/3 ± 2/3; −1, −1 and a tie, 0, at τ = 10; the difference 2, 2, −1: 1 ± 4.303 · 1
     assert cells(best) == {
         ("τ = 0.1, n = 5", "δ*: ours, fashion-mini"): "0.33 ± 0.67",
-        ("τ = 0.1, n = 5", "δ* less that at τ = 10, n = 5: ours, fashion-mini"): "1.33 [−1.54, 4.20]",
-        ("τ = 10, n = 5", "δ*: ours, fashion-mini"): "−1.00 ± 0.00",
+        ("τ = 0.1, n = 5", "δ* less that at τ = 10, n = 5: ours, fashion-mini"): "1.00 [−3.30, 5.30]",
+        ("τ = 10, n = 5", "δ*: ours, fashion-mini"): "−0.67 ± 0.33",
         ("τ = 10, n = 5", "δ* less that at τ = 10, n = 5: ours, fashion-mini"): NOTHING,
     }
     assert len(curves_of("fig-diversity", *points[:2])) == 1  # one τ: nothing to compare

@@ -12,7 +12,7 @@ from nesbs import files
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
-from nesbs.records import MetricsRecord
+from nesbs.records import MetricsRecord, RunRecords
 from nesbs.runs.folder import about_data, with_others
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
@@ -59,9 +59,17 @@ def test_a_folder_whose_images_have_changed_is_noticed(tmp_path):
     moved.ensemble()
     attack = ["attack", tmp_path / "run", "--attacks", "fgsm", "--images", "4", "--set", "epsilons=[]", "--quiet"]
     distil = ["distil", tmp_path / "run", "--into", "smallest", "--out", tmp_path / "student", "--quiet"]
-    for command in (attack, distil):
+    quality = ["quality", tmp_path / "run", "--architectures", "4", "--candidates", "4", "--epochs", "1", "--quiet"]
+    for command in (attack, distil, quality):
         assert call(*command) == 2
         assert call(*command, "--root", tmp_path / "moved") == 0
+
+
+def test_a_run_without_its_recipe_is_told_what_is_missing(run):
+    assert RunRecords.read(str(run)).recipe is not None
+    (run / "recipe.yaml").unlink()
+    with pytest.raises(NesbsError, match=r"run lacks recipe\.yaml, which every run has: copy it, too"):
+        Run.open(run)
 
 
 def test_other_labels_in_the_same_number_are_noticed(tmp_path):

@@ -88,6 +88,13 @@ def test_members_that_attract_each_other_into_one_are_not_blamed_on_a_flat_poste
     nearly_flat = peaked(toy_edges(), 0.1)
     with pytest.raises(NesbsError, match=r"is 3\.\d\d of at most 3\.30 nats; raise sampler\.delta, or set search"):
         SvgdRd(delta=-1.0, steps=100).propose(nearly_flat, size=3, rounds=1, generator=random())
+    with pytest.raises(NesbsError, match=r"of at most 3\.30 nats; lower ensemble\.size, or set search"):
+        MonteCarlo().propose(nearly_flat, size=26, rounds=1, generator=random())
+
+
+def test_settings_of_svgd_that_came_as_text_are_numbers():
+    assert SvgdRd(delta="0.5", steps="20") == SvgdRd(delta=0.5, steps=20)
+    assert SvgdRd(delta=[0, 1]).deltas == [0.0, 1.0]
 
 
 def test_an_ensemble_is_redrawn_a_hundred_times_ten_at_a_time():

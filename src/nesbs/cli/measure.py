@@ -92,7 +92,8 @@ def attack(
       pgd.epsilon pgd.step_size pgd.steps pgd.random_start
       cw.rule cw.search_steps cw.c_low cw.c_high cw.steps
       cw.learning_rate cw.confidence
-    --set epsilons=[0.01, 0.1]: of the curves; [] leaves curves and checks out.
+    --set epsilons=[0.01, 0.1]: of the curves; [] leaves curves and checks out,
+      which take most of the time.
     --set closer=500: images of the curves and the checks.
     --set batch_size=1000: images at once.
     --set pictures=5: images shown of each attack.

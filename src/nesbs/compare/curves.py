@@ -53,6 +53,8 @@ class CurveGrid:
         """
         if recipe.search.judge == "trained":
             raise NesbsError("curves judge with the supernet's weights: set search.judge to another one than trained")
+        if not self.budgets:
+            raise NesbsError("--budgets: name at least one")
         sizes = self.sizes or [recipe.ensemble.size]
         temperatures = self.temperatures or [recipe.posterior.temperature]
         for option, values, low, high in (
@@ -61,8 +63,6 @@ class CurveGrid:
             ("--temperatures", temperatures, MIN_TEMPERATURE, MAX_TEMPERATURE),
             ("--deltas", self.deltas, -MAX_DELTA, MAX_DELTA),
         ):
-            if option != "--deltas" and not values:
-                raise NesbsError(f"{option}: name at least one")
             if not all(low <= value <= high for value in values):
                 raise NesbsError(f"{option} lie between {low:,} and {high:,}")
         if self.deltas and recipe.sampler.name != "svgd-rd":

@@ -114,13 +114,14 @@ class Method(ABC):
         """What was chosen, where it is an ensemble of the right size."""
         expect(chosen, Selection, f"method {self.name} must return a Selection")
         count = len(chosen.architectures)
-        if count != harness.size and not self.one_network:
+        wanted = 1 if self.one_network else harness.size
+        if count != wanted:
             raise NesbsError(
-                f"method {self.name} chose {count} architectures for an ensemble of {harness.size}: choose as many, or "
-                "set one_network = True where it is meant to find one"
+                f"method {self.name} chose {count} architectures, not {wanted}: choose as many, or say by one_network "
+                "whether it is meant to find one"
             )
-        own, pays = f"rival {self.name}", self.stages or type(self).search_seconds is not Method.search_seconds
-        if not pays and own not in (harness.run.record.stages or {}):
+        own, made = f"rival {self.name}", harness.run.record.stages or {}
+        if type(self).search_seconds is Method.search_seconds and not made.keys() & {own, *self.stages}:
             raise NesbsError(
                 f"method {self.name} would be charged no seconds of search: name the stages of the run that it uses in "
                 f'`stages`, and do its own work inside `with harness.run.stage("{own}", 1):`'

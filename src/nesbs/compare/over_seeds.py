@@ -41,32 +41,32 @@ def compare(
     workers: Workers | None = None,
 ) -> ComparisonRecord:
     """Run every method under every seed (the recipe's and the next ones) and compare; also `comparison.json`."""
-    chosen, home = methods_of(methods, measure=recipe.rivals.measure), Path(folder)
-    resumes = (home / RECIPE).is_file()
-    recipe, progress = begin(recipe, home, chosen, seeds), progress or Progress()
+    chosen, place = methods_of(methods, measure=recipe.rivals.measure), Path(folder)
+    resumes = (place / RECIPE).is_file()
+    recipe, progress = begin(recipe, place, chosen, seeds), progress or Progress()
     numbers = [recipe.seed + offset for offset in range(seeds)]
     if resumes:
-        _check_added(recipe, [home / f"seed-{seed}" for seed in numbers], chosen)
+        _check_added(recipe, [place / f"seed-{seed}" for seed in numbers], chosen)
 
     def run_of(seed: int) -> Run:
         own = recipe.model_copy(update={"seed": seed})
-        return Run.create(home / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
+        return Run.create(place / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
 
     if workers is not None and workers.take(seeds):
         harnesses = [Harness(run_of(seed)) for seed in numbers]
         train_searched(harnesses, chosen, workers, progress)
         train_chosen(harnesses, chosen, workers, progress)
-    for place, seed in enumerate(numbers, start=1):
-        progress.plan((), seeds_left=seeds - place)
+    for number, seed in enumerate(numbers, start=1):
+        progress.plan((), seeds_left=seeds - number)
         harness = Harness(run_of(seed))
         for method in chosen:
             outcome = method.outcome(harness)
             for measure, value in outcome.scores.plain() if outcome.scores else ():
                 progress.figure(harness.run.folder, f"test/{measure} of {method.name}", value, 0)
-    runs = tuple(home / f"seed-{seed}" for seed in numbers)
+    runs = tuple(place / f"seed-{seed}" for seed in numbers)
     rows = {method.name: Row(method.name, runs) for method in chosen}
     record = comparison_of(rows, REFERENCE, recipe, device_name(device))
-    record.write(home / ComparisonRecord.FILE)
+    record.write(place / ComparisonRecord.FILE)
     return record
 
 

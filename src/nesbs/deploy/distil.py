@@ -83,9 +83,9 @@ def distil(
     `into` is an architecture of the run's space, by its text or its name in the zoo, or `smallest` or `best` of the
     members: that with the fewest parameters, or with the lowest loss on images that neither trained it nor test it.
     `out` becomes a run folder with one member, which `nesbs.load` and every command open; called again, it resumes.
-    `changes` are changes of the run's recipe such as `members.epochs=20`; `root` is where the data are now, if they
-    were moved. On the test images the student is measured
-    beside the ensemble and beside the same network trained on labels alone, with the same schedule and seed.
+    `changes` are changes of the run's recipe such as `members.epochs=20`. `root` is where the data are now, if they
+    were moved (before the student was begun). On the test images the student is measured beside the ensemble and
+    beside the same network trained on labels alone, with the same schedule and seed.
 
     >>> import tempfile
     >>> from nesbs.runs import load_recipe

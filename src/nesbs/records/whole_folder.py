@@ -94,7 +94,9 @@ class ComparisonRecords:
         """The records of a folder; a broken file is a `NesbsError`, a missing one is not."""
         folder = Path(folder)
         if not is_comparison(folder):
-            raise NesbsError(f"{folder} is not a comparison: `nesbs compare RECIPE --out {folder}` makes one")
+            raise NesbsError(
+                f"{folder} is no comparison that has begun a seed: `nesbs compare RECIPE --out {folder}` makes one"
+            )
         seeds = sorted((entry.name for entry in folder.glob("seed-*") if entry.is_dir()), key=lambda n: (len(n), n))
         return cls(find_recipe(folder), ComparisonRecord.find(folder), CurvesRecord.find(folder), tuple(seeds))
 

@@ -1,5 +1,6 @@
 """What a sampler is: it proposes the ensembles of all rounds at once, under a policy for duplicates and limits."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args, runtime_checkable
@@ -12,7 +13,6 @@ from nesbs.spaces import Architecture, Space, duplicates
 
 Duplicates = Literal["allow", "refuse", "redraw"]
 DUPLICATES: Duplicates = "redraw"  # what is done about members that are alike, unless something else is asked for
-FLATTEN = "lower posterior.evidence, raise posterior.temperature"
 TRIES = 100
 AT_ONCE = 10
 LIMIT_TRIES, LIMIT_AT_ONCE = 50_000, 100  # draws of one within the limits, which may leave little of a space
@@ -122,15 +122,14 @@ def without_duplicates(
     posterior: Posterior,
     policy: Duplicates,
     *,
-    may_drop: bool = False,
-    advice: str = FLATTEN,
+    deltas: Sequence[float] = (),
 ) -> list[tuple[int, tuple[Architecture, ...]]]:
     """Draw `count` ensembles under a policy: (position, ensemble) of those that it lets pass.
 
     `draw` makes the ensembles at the given positions anew. `allow` takes them as they come, `refuse` drops
     those with duplicates, `redraw` draws these again, up to 100 times; one that still has duplicates then is
-    an error that names the posterior's entropy and gives `advice`, or with `may_drop` is dropped. No ensemble left
-    is an error.
+    an error that names the posterior's entropy, or is dropped where there are several `deltas` (SVGD-RD's). No
+    ensemble left is an error.
     """
     ensembles = dict(enumerate(draw(list(range(count)))))
     bad = [i for i, ensemble in ensembles.items() if duplicates(ensemble)]
@@ -146,11 +145,15 @@ def without_duplicates(
             bad = [i for i in bad if duplicates(ensembles[i])]
     if policy != "allow":
         ensembles = {i: ensemble for i, ensemble in ensembles.items() if i not in set(bad)}
-    if not ensembles or (policy == "redraw" and bad and not may_drop):
+    if not ensembles or (policy == "redraw" and bad and len(deltas) < 2):
         tried = f"in {TRIES} redraws" if policy == "redraw" else "at the first draw"
-        entropy, below = float(posterior.entropy()), float(posterior.kl())
+        entropy, most = float(posterior.entropy()), math.log(len(posterior.space))
+        if entropy < most / 2:
+            advice = "lower posterior.evidence, raise posterior.temperature"
+        else:  # members attract each other below 0
+            advice = "raise sampler.delta" if min(deltas, default=0.0) < 0 else "lower ensemble.size"
         raise NoEnsembleError(
-            f"no ensemble without duplicates {tried}: the posterior's entropy is {entropy:.2f} of at most "
-            f"{entropy + below:.2f} nats; {advice}, or set search.duplicates=allow"
+            f"no ensemble without duplicates {tried}: the posterior's entropy is {entropy:.2f} of at most {most:.2f} "
+            f"nats; {advice}, or set search.duplicates=allow"
         )
     return sorted(ensembles.items())

@@ -15,7 +15,6 @@ from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior
 from nesbs.samplers.proposals import (
     DUPLICATES,
-    FLATTEN,
     Allowed,
     Duplicates,
     Proposal,
@@ -178,13 +177,5 @@ class SvgdRd:
             return _Others(posterior, draws, repeats=duplicates == "allow")
 
         # Of a grid the values at which all particles become one are passed over.
-        sharp = float(posterior.entropy()) < float(posterior.kl())  # else attraction makes the members one
-        ensembles = without_duplicates(
-            draw,
-            len(grid),
-            posterior,
-            duplicates,
-            may_drop=len(self.deltas) > 1,
-            advice=FLATTEN if sharp else "raise sampler.delta",
-        )
+        ensembles = without_duplicates(draw, len(grid), posterior, duplicates, deltas=self.deltas)
         return [Proposal(ensemble, *grid[position]) for position, ensemble in ensembles]
