@@ -84,7 +84,7 @@ def test_a_point_posterior_cannot_be_redrawn_away():
     assert proposal.architectures[0] == proposal.architectures[1] == peaked(toy_edges()).mode()
 
 
-def test_members_that_attract_each_other_into_one_are_not_blamed_on_a_flat_posterior():
+def test_members_that_do_not_push_each_other_apart_are_not_blamed_on_a_flat_posterior():
     nearly_flat = peaked(toy_edges(), 0.1)
     with pytest.raises(NesbsError, match=r"is 3\.\d\d of at most 3\.30 nats; raise sampler\.delta, or set search"):
         SvgdRd(delta=-1.0, steps=100).propose(nearly_flat, size=3, rounds=1, generator=random())

@@ -150,7 +150,7 @@ def without_duplicates(
         entropy, most = float(posterior.entropy()), math.log(len(posterior.space))
         if entropy < most / 2:
             advice = "lower posterior.evidence, raise posterior.temperature"
-        else:  # members attract each other below 0
+        else:  # below 0 members push each other less than in SVGD, at −1 not at all
             advice = "raise sampler.delta" if min(deltas, default=0.0) < 0 else "lower ensemble.size"
         raise NoEnsembleError(
             f"no ensemble without duplicates {tried}: the posterior's entropy is {entropy:.2f} of at most {most:.2f} "
