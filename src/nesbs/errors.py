@@ -164,9 +164,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     *section, last = word.rsplit(".", 1)
     # Initials, as others name a setting: lr for learning_rate. Else a dotted key is mostly mistyped in its last part;
     # compare whole keys first, then last parts.
-    near = [one for one in choices if _initials(one) == last and one.rsplit(".", 1)[:-1] == section]
-    near = near[:1] if len(last) > 1 else []
-    near = near or difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    spelt = [one for one in choices if len(last) > 1 and [*one.rsplit(".", 1)[:-1], _initials(one)] == [*section, last]]
+    near = spelt[:1] or difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     if not near:
         tails = {choice.rsplit(".", 1)[-1]: choice for choice in choices}
         near = [tails[t] for t in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]

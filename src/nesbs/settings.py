@@ -155,9 +155,9 @@ def _complaints(model: type[BaseModel], error: ValidationError) -> list[str]:
             key = _setting(model, location)
             text = f"{key}: {_message(entry)}" if key else _message(entry)
             given = entry["input"]
-            # Settings that do not go together name themselves, and an unknown word is named.
-            is_named = bool(given) and f" {given}: " in text if isinstance(given, str) else isinstance(given, dict)
-            if entry["type"] != "value_error" or not is_named or (isinstance(given, dict) and key in keys(model)):
+            together = isinstance(given, dict) and key not in keys(model)  # that do not go together: they are named
+            unknown = isinstance(given, str) and given != "" and f" {given}: " in text  # named, too
+            if entry["type"] != "value_error" or not (together or unknown):
                 text += f", found {shown(given)}"
         complaints.setdefault(key, text)
     return list(complaints.values())

@@ -45,14 +45,12 @@ def cluster():
             started = Cluster(
                 initialize_head=True, head_node_args={**small, "include_log_monitor": False, "no_monitor": True}
             )
-            ray.init(address=started.address, log_to_driver=False)
         except Exception as error:  # what it holds is let go behind this line
             why = str(error)
-        if not ray.is_initialized():
-            if started is not None:
-                started.shutdown()
+        if started is None:
             forget_processes()
             pytest.skip(f"Ray does not start here: {why}")
+        ray.init(address=started.address, log_to_driver=False)
         yield ray
         ray.shutdown()
         started.shutdown()

@@ -111,7 +111,7 @@ class Method(ABC):
         return read_selection(path, harness.run.space)
 
     def _checked(self, chosen: Selection, harness: Harness) -> Selection:
-        """What was chosen, where it is an ensemble of the right size."""
+        """What was chosen; raises where it is no ensemble of the right size, or free since no stage is named."""
         expect(chosen, Selection, f"method {self.name} must return a Selection")
         count = len(chosen.architectures)
         wanted = 1 if self.one_network else harness.size

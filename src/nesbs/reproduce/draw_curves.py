@@ -6,10 +6,11 @@ from typing import Any
 
 from nesbs.evaluation import paired, summarise
 from nesbs.evaluation.comparing import FEWEST
+from nesbs.records.curves import PointOutcome
 from nesbs.report import canvas, formats
 from nesbs.report.curves import Across, Panel, value_of
 from nesbs.report.table import Quantity
-from nesbs.reproduce.exhibit import OURS, PAIRED, Cell, Exhibit, Heading, PaperTable, points_above, titled
+from nesbs.reproduce.exhibit import OURS, PAIRED, Cell, Exhibit, Heading, PaperTable, titled, told_apart
 
 SPREAD = "Test error % with the supernet's weights, mean ± standard error over seeds."
 
@@ -35,19 +36,18 @@ def curves_tables(exhibit: Exhibit) -> list[PaperTable]:
 def _differences(exhibit: Exhibit, panels: Sequence[Panel]) -> list[PaperTable]:
     """Make a table of how far the others are above NESBS (SVGD-RD), of what was run under three seeds or more."""
     budgets = sorted({value for panel in panels if panel.across == "budget" for value in panel.values()})
+
+    def seeds(panel: Panel, label: str, budget: float) -> Sequence[PointOutcome]:
+        point = panel.points(label).get(budget) if label in panel.lines else None
+        return (point and point.seeds) or ()
+
     rows = []
     for panel in panels:
-        own = panel.points(OURS) if OURS in panel.lines else {}
-        for label in panel.lines:
-            found = panel.points(label)
-            both = [(found[budget], own[budget]) if budget in found and budget in own else None for budget in budgets]
-            above = [pair and points_above(pair[0].seeds or (), pair[1].seeds or (), "error") for pair in both]
-            cells = tuple(Cell(one if one and one.low is not None else None) for one in above)
-            if label != OURS and any(cell.ours for cell in cells):
-                rows.append((f"{label}, {panel.title}", cells))
-    headings = tuple(Heading(f"Δ at {formats.short(one)} judged", "points", exhibit.data_name(), "") for one in budgets)
-    title = f"{exhibit.experiment.name}: how far the others are above {OURS}"
-    return [PaperTable(title, f"test error, less {OURS}", headings, tuple(rows), (f"Δ: {PAIRED}",))] if rows else []
+        for label in (each for each in panel.lines if each != OURS):
+            above = [told_apart(seeds(panel, label, one), seeds(panel, OURS, one), "error") for one in budgets]
+            rows.append((f"{label}, {panel.title}", list(map(Cell, above))))
+    headings = [Heading(f"Δ at {formats.short(one)} judged", "points", exhibit.data_name(), "") for one in budgets]
+    return exhibit.differences("test error", headings, rows)
 
 
 def _best_deltas(exhibit: Exhibit, panels: Sequence[Panel]) -> list[PaperTable]:

@@ -9,7 +9,6 @@ from nesbs.report.table import Quantity, draw_quantities
 from nesbs.reproduce.exhibit import (
     CIFAR10,
     OURS,
-    PAIRED,
     Cell,
     Exhibit,
     Heading,
@@ -18,6 +17,7 @@ from nesbs.reproduce.exhibit import (
     parse_quantity,
     points_above,
     titled,
+    told_apart,
 )
 from nesbs.reproduce.spec import BEST_RESPONSE
 
@@ -65,19 +65,11 @@ def _differences(exhibit: Exhibit) -> list[PaperTable]:
         cells = []
         for name, column in columns.items():
             part = record.part(column.part)
-            ours = points_above(part.rows(method), part.rows(asked.rows[OURS]), column.measure)
+            ours = told_apart(part.rows(method), part.rows(asked.rows[OURS]), column.measure)
             theirs = [one.value for row in (label, OURS) if (one := parse_quantity(paper.get(row, {}).get(name)))]
-            cells.append(
-                Cell(
-                    None if ours is None or ours.low is None else ours,
-                    Quantity(theirs[0] - theirs[1]) if len(theirs) == 2 else None,
-                )
-            )
-        if label != OURS and any(cell.ours for cell in cells):
-            rows.append((label, tuple(cells)))
-    title = f"{asked.name}: how far the others are above {OURS}"
-    notes = (f"Δ of ours: {PAIRED}",)
-    return [PaperTable(title, f"architecture(s), less {OURS}", tuple(headings), tuple(rows), notes)] if rows else []
+            cells.append(Cell(ours, Quantity(theirs[0] - theirs[1]) if len(theirs) == 2 else None))
+        rows.append((label, cells))
+    return exhibit.differences("architecture(s)", headings, rows)
 
 
 def attacks_tables(exhibit: Exhibit) -> list[PaperTable]:

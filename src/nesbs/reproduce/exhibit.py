@@ -166,6 +166,16 @@ class Exhibit:
         fixed = tuple((label, tuple(cells)) for label, cells in rows)
         return PaperTable(title or self.title(), corner, tuple(headings), fixed, self.notes(spread))
 
+    def differences(
+        self, corner: str, headings: Sequence[Heading], rows: Sequence[tuple[str, Sequence[Cell]]]
+    ) -> list[PaperTable]:
+        """Make a table of how far the others are above ours, of the rows with an interval; none where there is none."""
+        others = [(label, tuple(cells)) for label, cells in rows if label != OURS]
+        some = tuple(row for row in others if any(cell.ours for cell in row[1]))
+        title = f"{self.experiment.name}: how far the others are above {OURS}"
+        note = f"Δ of ours: {PAIRED}"
+        return [PaperTable(title, f"{corner}, less {OURS}", tuple(headings), some, (note,))] if some else []
+
     def beside(self, ours: Quantity | None, row: str, column: str) -> Cell:
         """Return our figure with the paper's for that row and column."""
         return Cell(ours, parse_quantity(self.paper.rows.get(row, {}).get(column)))
@@ -242,6 +252,12 @@ def points_above(others: Sequence[SeedRow], own: Sequence[SeedRow], measure: str
     if difference.low is not None:
         return Quantity(difference.mean, low=difference.low, high=difference.high)
     return Quantity(difference.mean, summarise([first[seed] - second[seed] for seed in seeds]).standard_error)
+
+
+def told_apart(others: Sequence[SeedRow], own: Sequence[SeedRow], measure: str) -> Quantity | None:
+    """Return the same where the seeds are enough for an interval, else None."""
+    above = points_above(others, own, measure)
+    return None if above is None or above.low is None else above
 
 
 def _trained(part: PartRecord, kind: str) -> str:
