@@ -21,7 +21,11 @@ def main() -> None:
     setting, shared = pickle.loads(messages.get())
     setting.apply()
     while True:
-        connection.send_bytes(outcome(pickle.loads(messages.get()), shared))
+        answer = outcome(pickle.loads(messages.get()), shared)
+        try:
+            connection.send_bytes(answer)
+        except OSError:  # the other process has ended in this moment
+            os._exit(0)
 
 
 def _listen(connection: Connection, messages: "SimpleQueue[bytes]") -> None:
