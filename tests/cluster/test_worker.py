@@ -2,7 +2,7 @@
 
 import pickle
 import sys
-import threading
+from queue import SimpleQueue
 
 import pytest
 from toy_tasks import Square
@@ -14,12 +14,10 @@ from nesbs.cluster.contract import Setting
 def test_an_answer_that_nobody_takes_any_more_ends_the_worker_quietly(monkeypatch):
     class Broken:
         def __init__(self, number):
-            self.messages = iter([pickle.dumps((Setting.here(), 100)), pickle.dumps(Square(3))])
-
-        def recv_bytes(self):
-            for message in self.messages:
-                return message
-            threading.Event().wait()  # the thread's own look at the connection comes too late
+            messages = SimpleQueue()
+            for message in ((Setting.here(), 100), Square(3)):
+                messages.put(pickle.dumps(message))
+            self.recv_bytes = messages.get  # then it waits: the thread's own look at the connection comes too late
 
         def send_bytes(self, answer):
             assert pickle.loads(answer).result[:2] == (3, 109)
