@@ -1,6 +1,8 @@
 """Work recorded once as a CUDA graph, then replayed: one launch instead of hundreds."""
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -69,10 +71,22 @@ def capture_graph(
     graph = torch.cuda.CUDAGraph()
     # On the stream of the warm-up, whose scratch memory for matrix products is then this graph's alone. Errors of this
     # thread only: other members may be training in streams of their own.
-    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+    with _no_collection(), torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
         result = work()
     _put_back(state, before)
     return CapturedGraph(graph.replay, result, graph.pool())
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold Python's garbage collector: a dead graph that it frees in this time makes the capture fail."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def make_current(device: str | torch.device) -> None:
