@@ -276,22 +276,24 @@ def test_a_search_part_stays_what_it_is(noise):
     assert not set(noise.search_train.index.tolist()) & set(noise.search_valid.index.tolist())
 
 
-def test_the_wrong_part_is_refused_and_other_images_are_taken(noise):
+def test_networks_learn_from_no_held_out_image_and_no_other_chooses(noise):
     space, settings = toy_edges(), {"epochs": 1, "channels": 2, "cells": 1}
     held_out = "data.search_valid is held out from the supernet: give what it learns from, such as data.search_train"
-    learned = "data.search_train is what the supernet learns from: give images it never sees, such as data.search_valid"
     with pytest.raises(NesbsError, match=f"^{held_out}$"):
         nesbs.train_supernet(space, noise.search_valid, **settings)
     supernet = nesbs.train_supernet(space, noise.train, **settings)
-    with pytest.raises(NesbsError, match=f"^{learned}$"):
-        nesbs.fit_posterior(supernet, noise.search_train.subset(torch.arange(9)), steps=1)
-    with pytest.raises(NesbsError, match=f"^{learned}$"):
-        nesbs.search(supernet, Posterior(space), noise.search_train, size=1, rounds=1)
     with pytest.raises(NesbsError, match=f"^{held_out}$"):
         nesbs.ensemble.ShortTraining(noise.search_valid)
     with pytest.raises(NesbsError, match=f"^{held_out}$"):
         SearchRequest(space, noise.search_valid, noise.search_valid)
-    with pytest.raises(NesbsError, match=f"^{learned}$"):
-        SearchRequest(space, noise.search_train, noise.search_train)
-    posterior = nesbs.fit_posterior(supernet, noise.test, steps=1)
-    assert nesbs.search(supernet, posterior, noise.test, size=1, rounds=1, sampler=nesbs.MonteCarlo()).architectures
+    small = {"size": 1, "rounds": 1, "sampler": nesbs.MonteCarlo()}
+    for split in (noise.search_train.subset(torch.arange(9)), noise.train, noise.test):
+        found = f"held out from training and test, such as data.search_valid .*, found a {type(split).__name__}$"
+        with pytest.raises(NesbsError, match=found):
+            nesbs.fit_posterior(supernet, split, steps=1)
+        with pytest.raises(NesbsError, match=found):
+            nesbs.search(supernet, Posterior(space), split, **small)
+        with pytest.raises(NesbsError, match=found):
+            SearchRequest(space, noise.search_train, split)
+    own = SearchValid(**vars(noise.train.subset(torch.arange(20))))  # of which one says that they are held out
+    assert nesbs.search(supernet, nesbs.fit_posterior(supernet, own, steps=1), own, **small).architectures

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from nesbs import metrics, rng
+from nesbs.data import SearchValid
 from nesbs.data.split import make_split
 from nesbs.posterior import Posterior
 from nesbs.rivals import SearchRequest, darts, enas, gdas, rsps, setn, snas, uniform_pool
@@ -29,10 +30,10 @@ SEARCHES = {
 }
 
 
-def test_a_dead_path_is_taken_where_there_is_no_other():
+def test_a_dead_path_is_taken_where_there_is_no_other(noise):
     space, drawn = toy_edges(), []
     dead = next(path for path in space if space.is_dead(path))
-    request = SearchRequest(space, None, None, SMALL)
+    request = SearchRequest(space, noise.search_train, noise.search_valid, SMALL)
     alone = live_path(request, lambda: (drawn.append(1), dead)[1])
     assert alone == dead
     assert len(drawn) == 100
@@ -106,7 +107,8 @@ def test_the_planted_architecture_is_found(name, make, planted):
     # Judging more at the end would find it without learning anything: few are drawn.
     more = {"samples": 3} if name in ("setn", "enas") else {}
     rate = 0.01 if name == "enas" else 0.1
-    found = SEARCHES[name](SearchRequest(space, train, train, settings, learning_rate=rate, **more))
+    held_out = SearchValid(**vars(train))
+    found = SEARCHES[name](SearchRequest(space, train, held_out, settings, learning_rate=rate, **more))
     assert found.architecture == target
 
 
@@ -154,9 +156,9 @@ def test_darts_opens_every_edge_and_keeps_the_strongest(random):
 
 
 def test_rsps_keeps_ten_by_one_batch_and_the_best_by_all(noise):
-    space, split = toy_edges(), noise.train
+    space, split = toy_edges(), noise.search_valid
     supernet = build_supernet(space, split, SMALL, seed=0)
-    found = rsps(SearchRequest(space, split, split, samples=27, batch_size=16, seed=3), supernet)
+    found = rsps(SearchRequest(space, noise.search_train, split, samples=27, batch_size=16, seed=3), supernet)
     drawn = uniform_pool(space, 27, generator=rng.generator(3, "rsps"))
 
     def errors(images, architectures):

@@ -2,7 +2,7 @@
 
 from nesbs.data.batches import augment, batches, cut_out, steps_per_epoch
 from nesbs.data.conversion import AnySplit, converted
-from nesbs.data.dataset import Dataset, SearchTrain, SearchValid, refuse_part, stratified
+from nesbs.data.dataset import Dataset, SearchTrain, SearchValid, expect_held_out, refuse_held_out, stratified
 from nesbs.data.from_arrays import from_arrays
 from nesbs.data.published import download
 from nesbs.data.settings import DATASETS, DataSettings

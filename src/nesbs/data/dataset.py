@@ -20,28 +20,26 @@ DEFAULT = DataSettings()
 class SearchTrain(Split):
     """The training images that the supernet learns from (`Dataset.search_train`): nothing is judged on them."""
 
-    REFUSAL = "data.search_train is what the supernet learns from: give images it never sees, such as data.search_valid"
-
 
 class SearchValid(Split):
-    """The training images held out from the supernet (`Dataset.search_valid`): what is judged is judged on them."""
+    """The training images held out from the supernet (`Dataset.search_valid`): what is judged is judged on them.
 
-    REFUSAL = "data.search_valid is held out from the supernet: give what it learns from, such as data.search_train"
-
-
-def refuse_part(split: object, part: type[SearchTrain] | type[SearchValid]) -> None:
-    """Raise where a split is the part of a data set that a stage must not see; other images are the user's choice.
-
-    >>> from nesbs.data.split import make_split
-    >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
-    >>> split = make_split(images, torch.zeros(4).long(), ("a", "b"), source="four")
-    >>> refuse_part(split, SearchValid)
-    >>> refuse_part(SearchValid(**vars(split)), SearchValid)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    nesbs.errors.NesbsError: data.search_valid is held out from the supernet: give what it learns from, such as ...
+    Held-out images of your own, in a `Split`, are `SearchValid(**vars(split))`.
     """
-    if isinstance(split, part):
-        raise NesbsError(part.REFUSAL)
+
+
+def expect_held_out(split: object) -> None:
+    """Raise unless a split is a `SearchValid`: neither what networks learn from nor a test image chooses anything."""
+    what = "split must be images held out from training and test, such as data.search_valid"
+    expect(split, SearchValid, f"{what} (nesbs.data.SearchValid makes them of your own)")
+
+
+def refuse_held_out(split: object) -> None:
+    """Raise where networks would learn from a `SearchValid`; other images are the user's choice."""
+    if isinstance(split, SearchValid):
+        raise NesbsError(
+            "data.search_valid is held out from the supernet: give what it learns from, such as data.search_train"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.data import SearchTrain, SearchValid, Split, refuse_part
+from nesbs.data import SearchValid, Split, expect_held_out
 from nesbs.ensemble.decide import candidates_of, decide, forward_select, which_count
 from nesbs.ensemble.judges import JudgeNoise, RankJudge, make_judge, noise_under, resamples
 from nesbs.ensemble.limits import Limits, member_costs
@@ -245,7 +245,7 @@ def _check(
     if posterior.space.name != supernet.space.name:
         raise NesbsError(f"the posterior is of space {posterior.space.name}, the supernet of {supernet.space.name}")
     supernet.check_split(split)
-    refuse_part(split, SearchTrain)
+    expect_held_out(split)
     expect(sampler, Sampler, "sampler must be a sampler such as SvgdRd(delta=0.5)")
     expect(size, int, "size must be a whole number")
     if size < 1:

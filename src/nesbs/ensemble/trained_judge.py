@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nesbs import rng
-from nesbs.data import SearchTrain, SearchValid, expect_split, refuse_part
+from nesbs.data import SearchTrain, SearchValid, expect_split, refuse_held_out
 from nesbs.ensemble.members import Ensemble, build_member, by_content, groups, member_training
 from nesbs.ensemble.scoring import ensemble_losses, losses_of_means, of_label
 from nesbs.ensemble.settings import MemberSettings, SearchSettings
@@ -38,7 +38,7 @@ class ShortTraining:
         on_epoch: Callable[[str, Epoch], None] | None = None,
     ) -> None:
         expect_split(split, "data.search_train")
-        refuse_part(split, SearchValid)
+        refuse_held_out(split)
         expect(
             settings, (MemberSettings, type(None)), "settings must be MemberSettings such as MemberSettings(cells=5)"
         )

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from nesbs import rng
-from nesbs.data import SearchTrain, SearchValid, refuse_part
+from nesbs.data import SearchValid, expect_held_out
 from nesbs.errors import NesbsError, expect
 from nesbs.posterior.categorical import Posterior
 from nesbs.posterior.evidence import Evidence, OnProgress, ReferenceRanks, reference_ranks
@@ -253,7 +253,7 @@ def fit_posterior(
     expect(supernet, Supernet, "supernet must be a Supernet, which train_supernet returns")
     expect(ranks, (ReferenceRanks, type(None)), "ranks must be the ReferenceRanks of another fit")
     supernet.check_split(split)
-    refuse_part(split, SearchTrain)
+    expect_held_out(split)
     if settings.estimator == "straight-through":
         supernet.check_mixture(settings.estimator)
     ranks = ranks or reference_ranks(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nesbs.data import SearchTrain, SearchValid, refuse_part
+from nesbs.data import SearchTrain, SearchValid, expect_held_out, refuse_held_out
 from nesbs.samplers import Allowed
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet, SupernetSettings, build_supernet
@@ -34,8 +34,8 @@ class SearchRequest:
     on_epoch: Callable[[Epoch], None] | None = None
 
     def __post_init__(self) -> None:
-        refuse_part(self.train, SearchValid)
-        refuse_part(self.valid, SearchTrain)
+        refuse_held_out(self.train)
+        expect_held_out(self.valid)
 
     def supernet(self, *, mixed_by: str | None = None) -> Supernet:
         """A supernet with its first weights; raises where it cannot mix operations as the method named does."""

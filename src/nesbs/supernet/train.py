@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.data import AnySplit, SearchTrain, SearchValid, Split, converted, expect_split, refuse_part, steps_per_epoch
+from nesbs.data import AnySplit, SearchTrain, Split, converted, expect_split, refuse_held_out, steps_per_epoch
 from nesbs.errors import NesbsError, expect
 from nesbs.settings import MAX_CELLS, MAX_CHANNELS, MAX_PIXELS, checked_keywords
 from nesbs.spaces import Architecture, PathNetwork, Space
@@ -171,7 +171,7 @@ def train_supernet(
     expect(space, Space, "space must be a Space such as nasbench201()")
     expect(checkpoint, (Path, type(None)), "checkpoint must be a Path")
     expect_split(split, "data.search_train")
-    refuse_part(split, SearchValid)
+    refuse_held_out(split)
     split = settings.seen(split)
     supernet = build_supernet(space, split, settings, seed=seed)
     drawn = draw_epochs(space, split, settings, seed=seed)
