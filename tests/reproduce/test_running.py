@@ -1,9 +1,11 @@
 """Experiments at toy size: run, stopped and gone on with, on shared runs; figures are those of the runs themselves."""
 
+import datetime
 import faulthandler
 import json
 import sys
 import time
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -53,12 +55,17 @@ TABLE5 = shorter("table5", seeds=1, rows=("MC DropPath (DARTS)", "DeepEns (DARTS
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A folder in which table5 was stopped and gone on with, and what the second sitting trained."""
+    """A folder in which table5 was stopped and gone on with a day later, and what the first sitting recorded."""
     folder = tmp_path_factory.mktemp("reproduce") / "out"
-    with pytest.raises(StopError):
-        run(Work(TABLE5, "smoke", folder, SMALL, progress=Stopping("pool-1-epochs-all", 1)))
-    half = json.loads((folder / "smoke" / "table5" / "record.json").read_text())
-    run(Work(TABLE5, "smoke", folder, SMALL))
+    clock = Mock(**{"date.today.return_value": datetime.date(2024, 2, 28)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nesbs.reproduce.work.datetime", clock)
+        patch.setattr("nesbs.runs.resumable_run.datetime", clock)
+        with pytest.raises(StopError):
+            run(Work(TABLE5, "smoke", folder, SMALL, progress=Stopping("pool-1-epochs-all", 1)))
+        half = json.loads((folder / "smoke" / "table5" / "record.json").read_text())
+        clock.date.today.return_value = datetime.date(2024, 2, 29)
+        run(Work(TABLE5, "smoke", folder, SMALL))
     return folder, half
 
 
@@ -75,6 +82,8 @@ def test_a_stopped_experiment_goes_on(out):
     assert all([entry["seed"] for entry in entries] == [0] for entries in methods.values())
     assert whole["parts"]["CIFAR-10"]["data"] == "fashion-mini"
     assert whole["complete"]
+    own = json.loads(next(folder.rglob("seed-0/record.json")).read_text())
+    assert whole["started"] == half["started"] == own["started"] == "2024-02-28"
     assert whole["seconds"] > half["seconds"] > 0
 
 
@@ -84,7 +93,6 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     monkeypatch.setattr(nesbs.runs.members, "member_training", pytest.fail)
     monkeypatch.setattr("nesbs.runs.resumable_run.train_supernet", pytest.fail)
     assert (before["torch"], before["device"]) == (torch.__version__, "cpu")
-    assert before["started"] == json.loads(next(folder.rglob("seed-0/record.json")).read_text())["started"]
     monkeypatch.setattr("nesbs.reproduce.work.device_name", lambda _: "another machine")
     run(Work(TABLE5, "smoke", folder, SMALL))
     assert without_seconds(record(folder, "table5")) == without_seconds(before)  # made where it was made
