@@ -381,6 +381,22 @@ def test_the_papers_errors_are_drawn_on_its_own_data_only():
     assert "the paper's 2.87" in picture_of(experiment("fig-tradeoff"), there)[0]
 
 
+@pytest.mark.parametrize(("errors", "drawn"), [([0.029, 0.031], True), ([0.15, 0.16], False)])
+def test_ours_fill_half_the_axis_or_more_and_the_papers_error_is_named(errors, drawn, monkeypatch):
+    monkeypatch.setattr("nesbs.reproduce.draw_pictures.titled", lambda figure, _: figure)
+    known = RECORDS["fig-tradeoff"]
+    methods = {"nes-rs": {**known["parts"]["CIFAR-10"]["methods"]["nes-rs"], "errors": errors}}
+    there = {"CIFAR-10": {**known["parts"]["CIFAR-10"], "data": "cifar10", "methods": methods}}
+    panel = picture_of(experiment("fig-tradeoff"), {**known, "parts": there}).axes[1]  # of NES-RS
+    low, high = panel.get_xlim()
+    assert 100 * (errors[1] - errors[0]) > 0.4 * (high - low)
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == [
+        f"mean of ours {50 * sum(errors):.2f}",
+        "the paper's 2.87" if drawn else "the paper's 2.87, off the axis",
+    ]
+    assert (low < 2.87 < high) == drawn
+
+
 def test_curves_come_in_panels_by_size_or_by_temperature():
     def titles(name):
         return [table.title.rpartition("; ")[2] for table in tables_of(experiment(name), RECORDS[name])]
