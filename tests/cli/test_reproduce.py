@@ -148,8 +148,24 @@ def test_the_cost_is_a_count_times_a_measured_speed():
     assert {stage.name: stage.count for stage in three.stages}["CIFAR-10: pool"] == 3 * 50  # of three seeds
     assert not three.stages[0].measured  # with partial channels it was not
     assert "supernets of darts-2nd, enas, gdas, setn" in three.not_counted
-    assert cost("fig-delta").not_counted == ("the particles (seconds on a CPU)",)
-    assert "not counted, since never measured" in statement(experiment("table3"), "paper")
+    both = {stage.name: stage.count for stage in cost("table7").stages}
+    seeds = experiment("table7").scales["paper"].seeds
+    assert both["CIFAR-10: selection"] == 2 * 2 * seeds  # two samplers, each by either posterior
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "words"),
+    [
+        ("table1", "hour", "CIFAR-10: untrained networks, CIFAR-10: drawing ensembles, measuring"),
+        ("table4", "paper", "CIFAR-10: drawing ensembles, the attacks, measuring"),
+        ("table7", "paper", "CIFAR-10: drawing ensembles, best-response supernets and posteriors, measuring"),
+        ("fig-delta", "paper", "the particles (seconds on a CPU)"),
+        ("fig-discrepancy", "paper", "best-response supernets and posteriors, measuring"),
+        ("fig-efficiency", "paper", "the curves, measuring"),
+    ],
+)
+def test_the_cost_says_what_it_leaves_out(name, scale, words):
+    assert f"\nnot counted, since never measured: {words}\n" in statement(experiment(name), scale) + "\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

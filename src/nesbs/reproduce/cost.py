@@ -23,8 +23,8 @@ PAPER_SEARCH = {
 }
 # What kinds do beside training, of which nobody knows how long it takes.
 NEVER_MEASURED = {
-    "posteriors": "best-response supernets",
-    "discrepancy": "best-response supernets",
+    "posteriors": "best-response supernets and posteriors",
+    "discrepancy": "best-response supernets and posteriors",
     "attacks": "the attacks",
     "curves": "the curves",
     "gaussians": "the particles (seconds on a CPU)",
@@ -75,6 +75,7 @@ def _phases(experiment: Experiment, scale: ScaleName, label: str, costs: RecipeC
     """Yield what follows one another on a part, with what runs side by side together."""
     chosen, kind, recipe = experiment.scales[scale], experiment.kind, costs.recipe
     part, seeds = chosen.parts[label], 1 if kind in ONE_SEED else chosen.seeds
+    posteriors = 2 if kind == "posteriors" else 1  # either gives ensembles of its own
     methods = [paper_method(name) for names in experiment.asked(scale, label).values() for name in names]
     if part.searched_on is None:
         first: Phase = [("supernet", costs.supernets(seeds))]
@@ -83,18 +84,17 @@ def _phases(experiment: Experiment, scale: ScaleName, label: str, costs: RecipeC
             first.append(("pool", costs.members("", seeds * recipe.rivals.pool, epochs, searching=True)))
         yield first
         if kind != "quality":
-            drawing = sum(method.draws_from_posterior for method in methods)
-            for name, stage, times in (
-                ("posterior", costs.posterior(), 1),
-                ("selection", costs.selection(), drawing if kind in TRAINS_CHOSEN else 0),
-            ):
+            draws = posteriors * sum(method.draws_from_posterior for method in methods) if kind in TRAINS_CHOSEN else 0
+            for name, stage, times in (("posterior", costs.posterior(), 1), ("selection", costs.selection(), draws)):
                 yield [(name, stage and stage.replace(count=seeds * times))]
+            yield [("untrained networks", None)] if recipe.posterior.untrained else []
+            yield [("drawing ensembles", None)] if draws else []
     if kind == "quality":
         yield [("networks", costs.members("", int(chosen.quality["architectures"]), int(chosen.quality["epochs"])))]
     if kind in TRAINS_CHOSEN and not part.search_only:
         counts = {method.name: 1 if method.one_network else max(recipe.ensemble.size, 3) for method in methods}
         if kind != "tradeoff":  # which trains one method's after another's
             counts = {"networks": sum(counts[method.name] for method in methods)}
-        times = seeds * (2 if kind == "posteriors" else 1) * chosen.repeats
+        times = seeds * posteriors * chosen.repeats
         for name, count in counts.items():
             yield [(name, costs.members("", times * count, recipe.members.epochs))]
