@@ -46,8 +46,8 @@ class ForkedWorker:
     def __init__(self, command, *, pass_fds, **_):
         self._process = started("fork", _serve, *pass_fds)
 
-    def wait(self):
-        self._process.join()
+    def wait(self, timeout=None):
+        self._process.join(timeout)
         return self._process.exitcode
 
     def kill(self):

@@ -58,6 +58,22 @@ def test_a_process_is_an_interpreter_of_its_own():
     assert not files.is_living(process, "")
 
 
+def test_workers_on_a_gpu_end_by_themselves(monkeypatch):
+    """A killed process can take along what others have under way on the same GPU."""
+    processes = []
+
+    def started_here(*arguments, **options):
+        processes.append(ForkedWorker(*arguments, **options))
+        return processes[-1]
+
+    monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", started_here)
+    monkeypatch.setattr("nesbs.cluster.processes._visible_gpus", lambda workers: ["0"])
+    tasks = [Square(number) for number in range(3)]
+    found = values(run_tasks(handing_out(tasks), 100, workers=Workers(2), gpu=True))
+    assert sorted(one[1] for one in found) == [100, 101, 104]
+    assert [process.wait() for process in processes] == [0, 0]
+
+
 def test_a_task_is_asked_for_after_the_result_before_it_was_handed_back():
     seen = []
     tasks = handing_out([Square(1), Square(2)])

@@ -32,9 +32,9 @@ def test_no_garbage_is_collected_while_a_graph_is_captured(imitated_gpu, ends):
     def work():
         collects.append(gc.isenabled())
         if ends == "badly" and len(collects) == 2:
-            raise ValueError
+            raise RuntimeError("out of memory")
 
-    with pytest.raises(ValueError) if ends == "badly" else nullcontext():
+    with pytest.raises(RuntimeError, match="out of memory") if ends == "badly" else nullcontext():
         capture_graph(work)
     assert collects == [True, False]  # the warm-up, and the capture
     assert gc.isenabled()

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 import torch
 
 from nesbs.cluster.contract import Outcome, Result, Setting, Shared, Task, Value, Workers, check_deaths
+from nesbs.cluster.worker import END
 from nesbs.errors import NesbsError
 
 Process = tuple[Connection, "subprocess.Popen[bytes]"]  # the way to a process, and the process
@@ -31,6 +32,7 @@ def run_in_processes(
     tasks = list(itertools.islice(iter(next_task, None), workers.count or 1))
     gpus = itertools.cycle(_visible_gpus(workers) if gpu else [None])
     at_work: dict[Connection, tuple[Process, Task[Shared, Value], int]] = {}  # with deaths before
+    idle: list[Process] = []
     with contextlib.ExitStack() as ending:
 
         def give(process: Process | None, task: Task[Shared, Value], deaths: int = 0) -> None:
@@ -60,6 +62,14 @@ def run_in_processes(
                 following = next_task()
                 if following is not None:
                     give(process, following)
+                elif gpu:
+                    idle.append(process)
+        for connection, _ in idle:  # a kill can take along what others have under way on the same GPU (MPS)
+            with contextlib.suppress(OSError):
+                connection.send_bytes(END)
+        for _, ended in idle:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ended.wait(timeout=30)
 
 
 def _visible_gpus(workers: Workers) -> list[str]:

@@ -12,16 +12,18 @@ from typing import Any
 
 from nesbs.cluster.contract import Outcome
 
+END = b""  # a message instead of a task: nothing is left to do
+
 
 def main() -> None:
-    """Run tasks as they come through the connection whose number is the first argument."""
+    """Run tasks as they come through the connection whose number is the first argument, until `END` comes."""
     connection = Connection(int(sys.argv[1]))
     messages: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
     setting, shared = pickle.loads(messages.get())
     setting.apply()
-    while True:
-        answer = outcome(pickle.loads(messages.get()), shared)
+    while message := messages.get():
+        answer = outcome(pickle.loads(message), shared)
         try:
             connection.send_bytes(answer)
         except OSError:  # the other process has ended in this moment
