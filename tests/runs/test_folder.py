@@ -6,8 +6,10 @@ import shutil
 import numpy as np
 import pytest
 from documents import folder_of_images
+from PIL import Image
 from toys import COMPARED_SET, TINY, StopError, Stopping, call, tiny
 
+import nesbs
 from nesbs import files
 from nesbs.data import load_dataset
 from nesbs.errors import NesbsError
@@ -88,6 +90,52 @@ def test_other_labels_in_the_same_number_are_noticed(tmp_path):
         about_data(written((np.arange(12) + 1) % 2), first, tmp_path)
     older = first.replace(labels=None)  # of before labels were recorded
     assert about_data(written((np.arange(12) + 1) % 2), older, tmp_path) != first
+
+
+def test_images_that_take_the_place_of_others_are_noticed(tmp_path):
+    """The split is another one then, though every class has as many images as before."""
+    images = folder_of_images(tmp_path / "images")
+    first = about_data(load_dataset(images), None, tmp_path)
+    for number, change in enumerate((_renamed, _replaced, _swapped)):
+        changed = shutil.copytree(images, tmp_path / f"{number}" / "images")
+        assert about_data(load_dataset(changed), first, tmp_path) == first  # a copy is as good
+        change(changed)
+        with pytest.raises(NesbsError, match="have changed since the run began, though not in number"):
+            about_data(load_dataset(changed), first, tmp_path)
+    about_data(load_dataset(changed), first.replace(images=None), tmp_path)  # of before they were recorded
+
+
+def _files(folder):
+    """The first image of each of the first two classes."""
+    classes = sorted(path for path in folder.iterdir() if path.is_dir())[:2]
+    return [min(path for path in each.iterdir() if path.is_file()) for each in classes]
+
+
+def _renamed(folder):
+    one, _ = _files(folder)
+    one.rename(one.with_name(f"zz{one.suffix}"))
+
+
+def _replaced(folder):
+    one, _ = _files(folder)
+    Image.new("RGB", (50, 50), "red").save(one)
+
+
+def _swapped(folder):
+    one, other = _files(folder)
+    one.rename(other.with_name(f"moved{one.suffix}"))
+    other.rename(one)
+
+
+def test_other_arrays_with_the_same_labels_are_noticed(tmp_path):
+    def data(shade):
+        images = np.full((12, 8, 8), shade, np.uint8)
+        return nesbs.from_arrays(images, np.arange(12) % 2, images[:4], np.arange(4) % 2)
+
+    first = about_data(data(10), None, tmp_path)
+    assert about_data(data(10), first, tmp_path) == first
+    with pytest.raises(NesbsError, match="have changed since the run began, though not in number"):
+        about_data(data(11), first, tmp_path)
 
 
 def test_a_comparison_is_no_run(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -55,12 +56,16 @@ class ImageFiles:
 
 
 class FolderParts(NamedTuple):
-    """What a folder holds: both parts, the reasons why some images were left out, and how its images are read."""
+    """What a folder holds: both parts, the reasons why some images were left out, and how its images are read.
+
+    `digest` is a short text that other files have not.
+    """
 
     train: Split
     test: Split
     broken: tuple[str, ...]
     view: View
+    digest: str
 
 
 def load_folder(
@@ -90,6 +95,7 @@ def load_folder(
     side = settings.size or min(LARGEST, nearest_multiple(median(short for short, _ in headers)))
     grey = not colour and all(grey for _, grey in headers)
     view = View("L" if grey else "RGB", side, settings.resize, share)
+    digest = _digest(train, test)
     images = train.images(view, broken, workers, bool(settings.random_crop))
     needed = len(headers) * images.shape[1:].numel()
     if settings.stream == "always" or (settings.stream == "auto" and needed > settings.memory_limit * 2**30):
@@ -107,7 +113,7 @@ def load_folder(
             raise NesbsError(f"{path}: data.random_crop works on streamed images: set data.stream=always")
         first = _resident(train, images, mean_std=mean_std)
         second = _resident(test, test.images(view, broken, workers), like=first)
-    return FolderParts(first, second, tuple(broken.reasons.values()), view)
+    return FolderParts(first, second, tuple(broken.reasons.values()), view, digest)
 
 
 def load_imagenet(root: Path, settings: DataSettings) -> FolderParts:
@@ -249,6 +255,15 @@ def _without_broken(
         reason = next(a for a, label in zip(answers, part.labels.tolist(), strict=True) if label == lost[0])
         raise NesbsError(f"{part.source}: no image of class {part.names[lost[0]]} can be read: {reason}")
     return readable
+
+
+def _digest(*parts: ImageFiles) -> str:
+    """A short text that other files, other labels or another order have not; where the files lie does not count."""
+    content = hashlib.sha256()
+    for part in parts:
+        for file, label in zip(part.files, part.labels.tolist(), strict=True):
+            content.update(os.fsencode(f"{label}/{os.path.basename(file)}/{os.path.getsize(file)}/"))
+    return content.hexdigest()[:16]
 
 
 def _resident(part: ImageFiles, files: FileImages, like: Split | None = None, mean_std: MeanStd | None = None) -> Split:

@@ -62,7 +62,7 @@ def load_dataset(
     expect(root, (str, Path, type(None)), "root must be a folder")
     paths = {"name": str(name), "root": None if root is None else str(root)}
     settings = DataSettings.from_arguments({**arguments, **paths})
-    train, test, broken, view = _load(settings)
+    train, test, broken, view, digest = _load(settings)
     train = _with_rare_classes(train, settings)
     if settings.train_limit:
         train = _limit(train, settings.train_limit, seed=settings.split_seed)
@@ -75,7 +75,7 @@ def load_dataset(
         train, test = (_sized(split, settings.size) for split in (train, test))
         aside = None if aside is None else _sized(aside, settings.size)
     short = settings.name if settings.name in DATASETS else Path(settings.name).name
-    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view, aside)
+    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view, aside, digest)
 
 
 def _sized(split: Split, size: int) -> Split:
@@ -91,7 +91,7 @@ def _set_aside(train: Split, settings: DataSettings) -> tuple[Split, Split | Non
     return train.subset(rest), train.subset(aside)
 
 
-def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View | None]:
+def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View | None, str | None]:
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
     path = files.expanded(settings.name)
@@ -104,7 +104,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
     if settings.stream == "always" or settings.random_crop:
         key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
         raise NesbsError(f"{key} is for image files and imagenet; {settings.name} is kept in memory")
-    return train, test, (), None
+    return train, test, (), None, None
 
 
 def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:

@@ -8,6 +8,8 @@ import contextlib
 import hashlib
 from pathlib import Path
 
+import torch
+
 from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
@@ -173,11 +175,13 @@ def with_others(path: Path, before: MetricsRecord, now: MetricsRecord) -> Metric
 def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRecord:
     """What a record says of the data set; raises where it is no longer the one the run began with.
 
-    One image more or less in a folder splits it anew: what members have learned from would become test images.
+    One image more or less in a folder splits it anew: what members have learned from would become test images. So does
+    one that takes another's place or name.
     """
     labels = b"".join(split.labels.cpu().numpy().tobytes() for split in (data.train, data.test))
     if data.train.sample_weights is not None:
         labels += data.train.sample_weights.numpy().tobytes()
+    statistics = torch.stack([data.train.mean, data.train.std]).cpu().numpy().tobytes()
     now = DataRecord(
         name=data.name,
         train_images=len(data.train),
@@ -190,11 +194,12 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
         left_out=data.broken,
         classes=data.train.class_names,
         labels=hashlib.sha256(labels).hexdigest()[:16],
+        images=data.digest or hashlib.sha256(statistics).hexdigest()[:16],
     )
-    for key in ("classes", "train_images", "test_images", "labels"):
+    for key in ("classes", "train_images", "test_images", "labels", "images"):
         then, here = (record.to_json().get(key) for record in (before or DataRecord(), now))
         if then is not None and then != here:
-            what = ", though not in number" if key == "labels" else f": {key} {then} then, {here} now"
+            what = ", though not in number" if key in ("labels", "images") else f": {key} {then} then, {here} now"
             raise NesbsError(
                 f"{folder}: the images of {data.name} have changed since the run began{what}; put them back, or begin "
                 "again in another folder"
