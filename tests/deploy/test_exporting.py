@@ -259,3 +259,12 @@ def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_p
     assert both["nll"] == pytest.approx({"run": before["nll"], "half": found["nll"]}, abs=1e-6)
     assert call("export", run, "--out", out, "--to", "half") == 2
     assert "half is there already: name a new folder" in capsys.readouterr().err
+
+
+def test_measuring_a_run_of_half_the_size_trains_nothing(tmp_path):
+    run, out = tmp_path / "run", tmp_path / "half"
+    tiny(run, changes=["evaluation.uniform=true", "ensemble.size=2"]).ensemble()
+    assert call("export", run, "--out", out, "--to", "half", "--quiet") == 0
+    assert call("evaluate", out, "--quiet") == 0
+    assert files.read_json(out / "metrics.json").get("uniform") is None
+    assert not (out / "uniform").exists()

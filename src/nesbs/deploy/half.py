@@ -16,8 +16,9 @@ def write_half_run(run: Path, out: Path) -> int:
     """Write what `nesbs evaluate` and `nesbs predict` need of a finished run into a new folder; return its bytes.
 
     Weights of convolutions and linear layers are rounded to float16, and read back as float32. Everything else stays as
-    it is: what BatchNorm holds is small and may lie beyond float16. The recipe's `data.root` is left out. Thresholds of
-    `nesbs predict --abstain` and `--coverage` stay those of the answers before rounding.
+    it is: what BatchNorm holds is small and may lie beyond float16. The recipe's `data.root` is left out, and so is the
+    uniform-random ensemble, whose members stay behind. Thresholds of `nesbs predict --abstain` and `--coverage` stay
+    those of the answers before rounding.
 
     >>> import tempfile
     >>> from nesbs.runs import Run, load_recipe
@@ -44,7 +45,9 @@ def write_half_run(run: Path, out: Path) -> int:
         files.write_tensors(path, rounded, **about, **_of(run, place))
         members.append(member.replace(sha256=files.file_checksum(path)))
     recipe = read_recipe(run)
-    recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"root": None})})
+    data, evaluation = recipe.data.model_copy(update={"root": None}), recipe.evaluation
+    evaluation = evaluation.model_copy(update={"uniform": False})  # measuring would train it anew
+    recipe = recipe.model_copy(update={"data": data, "evaluation": evaluation})
     held_out = f"{MEMBERS}/{HeldOutAnswers.FILE}"
     history = files.read_json(run / RunRecord.FILE)
     history.get("stages", {}).pop("evaluation", None)  # what it measured, before rounding, stays behind
