@@ -7,6 +7,7 @@ from data.layouts import write_folder
 from PIL import Image
 
 from nesbs.data import describe, load_dataset, stratified
+from nesbs.data.images import View
 from nesbs.errors import NesbsError
 
 
@@ -184,6 +185,25 @@ def test_sixteen_bit_and_turned_images_are_read_as_meant(tmp_path):
     (tmp_path / "__MACOSX").mkdir()
     pixels = load_dataset(tmp_path).train.images[0, 0]
     assert pixels.flatten().tolist() == pytest.approx((ramp.flatten() / 257).tolist(), abs=1)
+
+
+def test_floats_from_0_to_1_are_refused(tmp_path):
+    """As bytes they would be black."""
+    grey = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
+    Image.fromarray(grey).save(tmp_path / "fractions.tif")
+    with pytest.raises(NesbsError, match=r"fractions.tif cannot be read .* floats from 0 to 1: save it with bytes"):
+        View("L", 8).read(str(tmp_path / "fractions.tif"))
+    Image.fromarray(grey * 255).save(tmp_path / "bytes.tif")
+    assert View("L", 8).read(str(tmp_path / "bytes.tif")).max() == 255
+
+
+def test_of_a_palette_with_transparent_entries_the_colours_count(tmp_path):
+    colours = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)).convert("P")
+    colours.save(tmp_path / "opaque.png")
+    colours.save(tmp_path / "transparent.png", transparency=bytes(range(256)))
+    for mode in ("L", "RGB"):
+        opaque, transparent = (View(mode, 8).read(str(tmp_path / f"{n}.png")) for n in ("opaque", "transparent"))
+        assert (opaque == transparent).all()
 
 
 def test_a_size_can_be_asked_for(tmp_path):

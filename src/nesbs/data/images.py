@@ -92,6 +92,8 @@ def upright(image: Image.Image, mode: Mode) -> Image.Image:
     turned: Image.Image = ImageOps.exif_transpose(image)
     if turned.mode.startswith("I") or turned.mode == "F":
         turned = _to_bytes(turned)
+    if turned.mode == "P" and "transparency" in turned.info:
+        turned = turned.convert("RGBA")  # the same colours; Pillow warns of any other way
     return turned.convert(mode)
 
 
@@ -177,5 +179,7 @@ def _to_bytes(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.float64)
     if not np.isfinite(values).all():
         raise ValueError("some of its pixels are not numbers")
+    if image.mode == "F" and 0 < values.max(initial=0) <= 1:
+        raise ValueError("its pixels are floats from 0 to 1: save it with bytes from 0 to 255")
     scale = 257 if values.max(initial=0) > 255 else 1
     return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))
