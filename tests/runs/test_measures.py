@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix
 from torchmetrics.functional.classification import binary_auroc
 
 from nesbs import metrics, rng
-from nesbs.data import Split
+from nesbs.data import Split, load_dataset
 from nesbs.ensemble import Ensemble, train_ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import EvaluationSettings, evaluate
@@ -230,6 +230,19 @@ def test_channels_and_sizes_are_brought_together():
     small = brought_to(split_of(colour), split_of(torch.zeros(1, 3, 6, 5, dtype=torch.uint8)))
     assert small.images.shape == (4, 3, 6, 5)
     assert float(small.images.float().mean()) == pytest.approx(float(colour.float().mean()), abs=2)
+
+
+def test_unseen_image_files_are_read_as_the_runs_own(tmp_path):
+    """Images of the same folder are the same, though a folder's images go to at most 64×64 unless asked for."""
+    random = np.random.default_rng(0)
+    for place in range(20):
+        (tmp_path / "ab"[place % 2]).mkdir(exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (150, 100), dtype=np.uint8)).save(
+            tmp_path / "ab"[place % 2] / f"{place}.png"
+        )
+    own = load_dataset(tmp_path, size=96, resize="pad")
+    other = gather(own, EvaluationSettings(unseen=str(tmp_path))).unseen
+    assert torch.equal(brought_to(other.test, own.test).images, own.test.images)
 
 
 def test_detection_of_unseen_images(ensemble, noise):

@@ -95,8 +95,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
     path = files.expanded(settings.name)
-    in_files = os.path.isdir(path) or path.suffix.lower() == CSV
-    if settings.name not in DATASETS and settings.name and in_files:
+    if is_in_files(settings.name):
         return load_folder(path, settings)
     train, test = _whole(settings, path)
     if settings.resize != "crop":
@@ -105,6 +104,16 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
         key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
         raise NesbsError(f"{key} is for image files and imagenet; {settings.name} is kept in memory")
     return train, test, (), None, None
+
+
+def is_in_files(name: str) -> bool:
+    """Whether a data set is a folder of images or a CSV file of their paths.
+
+    >>> is_in_files("fashion-mini"), is_in_files("labels.csv")
+    (False, True)
+    """
+    path = files.expanded(name)
+    return bool(name) and name not in DATASETS and (os.path.isdir(path) or path.suffix.lower() == CSV)
 
 
 def _whole(settings: DataSettings, path: Path) -> tuple[Split, Split]:

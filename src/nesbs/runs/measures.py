@@ -15,6 +15,8 @@ from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.data import Dataset, SearchValid, Split, load_dataset
+from nesbs.data.images import View
+from nesbs.data.sources import is_in_files
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
 from nesbs.evaluation import EvaluationSettings, score_logits
@@ -94,11 +96,18 @@ def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | 
             f"evaluation.corruptions: {', '.join(names)} needs colour images, those of {data.name} are grey"
         )
     try:
-        unseen = None if settings.unseen is None else load_dataset(settings.unseen, root=settings.unseen_root)
+        unseen = None if settings.unseen is None else _load_unseen(settings, data.view)
     except NesbsError as error:
         message = str(error).replace("data.root", "evaluation.unseen_root (--unseen-root)")
         raise NesbsError(f"evaluation.unseen: {message}") from None
     return Material(split, settings, aside, human, unseen, data.train.labels)
+
+
+def _load_unseen(settings: EvaluationSettings, view: View | None) -> Dataset:
+    """The other data set; its image files are read as the run's own, or a detour by another size would mark them."""
+    assert settings.unseen is not None
+    as_own = {} if view is None or not is_in_files(settings.unseen) else {"size": view.side, "resize": view.resize}
+    return load_dataset(settings.unseen, root=settings.unseen_root, **as_own)  # type: ignore[arg-type]
 
 
 def missing_measures(
