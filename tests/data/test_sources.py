@@ -1,5 +1,7 @@
 """What comes in: named sets, .npz files, folders; and what is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from data.layouts import write_folder
 from PIL import Image
 
 from nesbs.data import describe, load_dataset, stratified
+from nesbs.data.image_folder import walk_images
 from nesbs.data.images import View
 from nesbs.errors import NesbsError
 
@@ -204,6 +207,20 @@ def test_of_a_palette_with_transparent_entries_the_colours_count(tmp_path):
     for mode in ("L", "RGB"):
         opaque, transparent = (View(mode, 8).read(str(tmp_path / f"{n}.png")) for n in ("opaque", "transparent"))
         assert (opaque == transparent).all()
+
+
+def test_links_to_folders_are_followed(tmp_path):
+    """In a class as well as to a class, by predicting too; one that leads back is left aside."""
+    kept, folder = write_folder(tmp_path / "kept", count=4), tmp_path / "folder"
+    folder.mkdir()
+    for name in ("ant", "bee"):
+        (folder / name).symlink_to(kept / name)
+    (kept / "ant" / "more").symlink_to(kept / "bee")
+    (kept / "bee" / "back").symlink_to(kept)
+    names = [Path(file).relative_to(folder).parts[:2] for file in walk_images(folder, print)]
+    assert [name for name in names if name == ("ant", "more")] == [("ant", "more")] * 4
+    data = load_dataset(folder)
+    assert len(data.train) + len(data.test) == len(names)
 
 
 def test_a_size_can_be_asked_for(tmp_path):

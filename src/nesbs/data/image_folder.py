@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple, NoReturn
@@ -195,16 +196,24 @@ def image_files(folder: Path) -> list[str]:
     return sorted(walk_images(folder, _refuse), key=lambda file: file.split(os.sep))
 
 
-def walk_images(folder: Path, on_error: Callable[[OSError], object]) -> Iterator[str]:
+def walk_images(
+    folder: Path, on_error: Callable[[OSError], object], above: frozenset[Path] = frozenset()
+) -> Iterator[str]:
     """Yield the image files in a folder and below, by their endings, one folder after the other.
 
+    Links to folders are followed, but for those that lead back to one of the folders `above`, in which they lie.
     `on_error` is told of a folder that cannot be listed.
     """
-    for place, folders, names in os.walk(folder, onerror=on_error):
-        folders.sort()
+    itself = Path(os.path.realpath(folder))
+    if itself in above:
+        return
+    above = above.union([itself, *itself.parents])
+    for place, folders, names in islice(os.walk(folder, onerror=on_error), 1):
         for name in sorted(names):
             if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith("."):
                 yield os.path.join(place, name)
+        for name in sorted(folders):
+            yield from walk_images(Path(place, name), on_error, above)
 
 
 def _refuse(error: OSError) -> NoReturn:
