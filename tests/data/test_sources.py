@@ -1,5 +1,6 @@
 """What comes in: named sets, .npz files, folders; and what is refused."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +222,21 @@ def test_links_to_folders_are_followed(tmp_path):
     assert [name for name in names if name == ("ant", "more")] == [("ant", "more")] * 4
     data = load_dataset(folder)
     assert len(data.train) + len(data.test) == len(names)
+
+
+def test_training_images_that_are_test_images_are_counted(tmp_path):
+    for place, part in enumerate(("train", "test")):
+        for name in ("ant", "bee"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(4):
+                noise = np.random.default_rng([place, len(name) + number, name == "bee"]).integers(0, 256, (8, 8))
+                Image.fromarray(noise.astype(np.uint8)).save(tmp_path / part / name / f"{number}.png")
+    assert "test image" not in describe(load_dataset(tmp_path)).partition("\n")[2]
+    first, second = (tmp_path / "train/ant" / f"{number}.png" for number in (0, 1))
+    shutil.copy(first, tmp_path / "test/ant/again.png")
+    assert "1 training image is a test image, too: remove" in describe(load_dataset(tmp_path))
+    shutil.copy(second, tmp_path / "test/bee/3.png")
+    assert "2 training images are test images, too: remove" in describe(load_dataset(tmp_path))
 
 
 def test_a_size_can_be_asked_for(tmp_path):

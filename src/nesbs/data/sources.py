@@ -1,5 +1,6 @@
 """Load a `Dataset` by name, from a folder or from a file, and describe it in a few lines of text."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from copy import deepcopy
@@ -177,6 +178,8 @@ def _with_rare_classes(train: Split, settings: DataSettings) -> Split:
 def describe(data: Dataset) -> str:
     """Describe a data set: counts, sizes, mean and deviation, where the images are, every class, and what was left out.
 
+    Test images that are training images, too, are counted, unless they are streamed.
+
     >>> print(describe(load_dataset(train_limit=100, test_limit=20)).partition("T-shirt")[0], end="")
     fashion-mini: 100 training and 20 test images, 28×28
     channels 1, mean 0.2873, deviation 0.3540
@@ -210,6 +213,16 @@ def _lines(data: Dataset) -> Iterator[str]:
     counts = [split.labels.bincount(minlength=split.classes).tolist() for split in (train, test)]
     for name, in_train, in_test in zip(train.class_names, *counts, strict=True):
         yield f"{name}\n    {in_train} training, {in_test} test"
+    if not train.streamed and (both := len(_distinct(train).intersection(_distinct(test)))):
+        what = "image is a test image" if both == 1 else "images are test images"
+        yield f"{both} training {what}, too: remove one of the two, or the error looks lower than it is"
     if data.broken:
         yield f"{len(data.broken)} {'image is' if len(data.broken) == 1 else 'images are'} left out:"
         yield from (f"    {reason}" for reason in data.broken)
+
+
+def _distinct(split: Split) -> set[bytes]:
+    """A digest of each different image."""
+    parts = torch.arange(len(split), device=split.device).split(1000)
+    images = (image for part in parts for image in split.bytes(part).cpu().numpy())
+    return {hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images}
