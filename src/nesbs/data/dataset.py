@@ -59,7 +59,7 @@ class Dataset:
     broken: tuple[str, ...] = ()  # images that were left out: file and reason
     view: View | None = None  # how image files were read; None where the images came as arrays
     calibration: Split | None = None  # training images set aside first, which are no part of `train`
-    digest: str | None = None  # of the image files; None where the images came as arrays
+    digest: str | None = None  # of the image files, or of the arrays as they came, the same on every machine
 
     def __post_init__(self) -> None:
         for part in (self.train, self.test):

@@ -11,6 +11,7 @@ from nesbs.data.arrays import TEST_FRACTION, splits
 from nesbs.data.conversion import converted
 from nesbs.data.dataset import Dataset
 from nesbs.data.settings import DataSettings
+from nesbs.data.split import digest_of
 from nesbs.errors import NesbsError, expect, expect_all, shown
 from nesbs.settings import checked_keywords
 
@@ -80,12 +81,13 @@ def from_arrays(
     if sample_weights is not None:
         arrays["sample_weights"] = _array(sample_weights)
     train, test = splits(arrays, SOURCE, test_fraction)
+    digest = digest_of(train, test)
     if given.size is not None:
         square = (given.size, given.size)
         train, test = (converted(split, channels=split.channels, size=square) for split in (train, test))
     if given.class_weights == "balanced":
         train = train.balanced()
-    return Dataset("arrays", train, test, given.valid_fraction, given.split_seed)
+    return Dataset("arrays", train, test, given.valid_fraction, given.split_seed, digest=digest)
 
 
 def image_bytes(images: object, name: str) -> np.ndarray:

@@ -31,6 +31,7 @@ ENDINGS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".
 ENDINGS |= {".heic", ".heif", ".avif", ".jp2"}  # Pillow may not read them: they are then named, not passed over
 CSV = ".csv"
 LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made for small images
+SIZED = 100_000  # files of a folder, up to which their sizes count for its digest
 SAMPLE = 2000  # training images that a streamed folder's mean and deviation are taken from
 IMAGENET_SIDE = 224
 IMAGENET_SHARE = 0.875  # of the shorter side, for testing: 224 of 256
@@ -267,11 +268,14 @@ def _without_broken(
 
 
 def _digest(*parts: ImageFiles) -> str:
-    """A short text that other files, other labels or another order have not; where the files lie does not count."""
-    content = hashlib.sha256()
+    """A short text that other files, other labels or another order have not; where the files lie does not count.
+
+    Of many files names must do: on a network drive it would take minutes to ask for their sizes.
+    """
+    content, sized = hashlib.sha256(), sum(len(part.files) for part in parts) <= SIZED
     for part in parts:
         for file, label in zip(part.files, part.labels.tolist(), strict=True):
-            content.update(os.fsencode(f"{label}/{os.path.basename(file)}/{os.path.getsize(file)}/"))
+            content.update(os.fsencode(f"{label}/{os.path.basename(file)}/{os.path.getsize(file) if sized else ''}/"))
     return content.hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, FASHION_CLASSES, load_cifar, load_fashion_mnist, load_imagenet16
 from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings
-from nesbs.data.split import Split
+from nesbs.data.split import Split, digest_of
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, did_you_mean, expect
 from nesbs.settings import checked_keywords
@@ -92,7 +92,7 @@ def _set_aside(train: Split, settings: DataSettings) -> tuple[Split, Split | Non
     return train.subset(rest), train.subset(aside)
 
 
-def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View | None, str | None]:
+def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View | None, str]:
     if settings.name == "imagenet":
         return load_imagenet(_root(settings), settings)
     path = files.expanded(settings.name)
@@ -104,7 +104,7 @@ def _load(settings: DataSettings) -> tuple[Split, Split, tuple[str, ...], View |
     if settings.stream == "always" or settings.random_crop:
         key = "data.stream=always" if settings.stream == "always" else "data.random_crop"
         raise NesbsError(f"{key} is for image files and imagenet; {settings.name} is kept in memory")
-    return train, test, (), None, None
+    return train, test, (), None, digest_of(train, test)
 
 
 def is_in_files(name: str) -> bool:

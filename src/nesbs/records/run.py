@@ -20,7 +20,7 @@ class DataRecord(Record):
     left_out: Texts | None = None  # files that could not be read as images
     classes: Texts | None = None
     labels: str | None = None  # a digest, to notice that images have changed
-    images: str | None = None  # another, of the files, or of the mean and deviation of arrays
+    images: str | None = None  # another, of the files or of the images in arrays
 
 
 class JudgingRecord(Record):

@@ -8,8 +8,6 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-import torch
-
 from nesbs import files
 from nesbs.data import Dataset
 from nesbs.ensemble import Selection
@@ -181,7 +179,6 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
     labels = b"".join(split.labels.cpu().numpy().tobytes() for split in (data.train, data.test))
     if data.train.sample_weights is not None:
         labels += data.train.sample_weights.numpy().tobytes()
-    statistics = torch.stack([data.train.mean, data.train.std]).cpu().numpy().tobytes()
     now = DataRecord(
         name=data.name,
         train_images=len(data.train),
@@ -194,7 +191,7 @@ def about_data(data: Dataset, before: DataRecord | None, folder: Path) -> DataRe
         left_out=data.broken,
         classes=data.train.class_names,
         labels=hashlib.sha256(labels).hexdigest()[:16],
-        images=data.digest or hashlib.sha256(statistics).hexdigest()[:16],
+        images=data.digest,
     )
     for key in ("classes", "train_images", "test_images", "labels", "images"):
         then, here = (record.to_json().get(key) for record in (before or DataRecord(), now))
