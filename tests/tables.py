@@ -92,9 +92,11 @@ TABLE_ROWS = {  # rows of results/cifar10-table, in the page's words
 }
 
 
-def _row_name(name):
-    method = name.removesuffix("-5")
-    return TABLE_ROWS.get(method, f"`{method}`") + ", five members" * (method != name)
+def _row_name(record, name):
+    """A row in words, with the number of its members where that is not the reference's."""
+    method, five = name.removesuffix("-5"), name.endswith("-5")
+    size = ", five members" if five else ", three members"
+    return TABLE_ROWS.get(method, f"`{method}`") + size * (five != record["reference"].endswith("-5"))
 
 
 MEASURES = {  # heading: key, factor, digits
@@ -117,12 +119,12 @@ COSTS = {
 def compared(record):
     """A joined comparison as three tables: measures of every row, differences over seeds and over images, costs."""
     kinds = "error, over seeds | error, over images | NLL, over seeds | NLL, over images"
-    lines = [f"| less {_row_name(record['reference'])} | {kinds} |", "| --- " * 5 + "|"]
+    lines = [f"| less {_row_name(record, record['reference'])} | {kinds} |", "| --- " * 5 + "|"]
     for name, (error, nll) in zip(
         list(record["methods"])[1:], zip(_apart(record, "error"), _apart(record, "nll"), strict=True), strict=True
     ):
         cells = [_cell(each, 100, 2) for each in error] + [_cell(each, 1, 4) for each in nll]
-        lines.append(f"| {_row_name(name)} | {' | '.join(cells)} |")
+        lines.append(f"| {_row_name(record, name)} | {' | '.join(cells)} |")
     differences = "\n".join(lines)
     return "\n\n".join([_means(record, MEASURES), differences, _means(record, COSTS)])
 
@@ -133,7 +135,7 @@ def _means(record, columns):
     for name, row in record["methods"].items():
         mean = {key: value["mean"] for key, value in {**row["mean"], **row["cost"]}.items()}
         cells = [f"{factor * mean[key]:.{digits}f}" if key in mean else "–" for key, factor, digits in columns.values()]
-        lines.append(f"| {_row_name(name)} | {len(row['seeds'])} | {' | '.join(cells)} |")
+        lines.append(f"| {_row_name(record, name)} | {len(row['seeds'])} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -203,9 +205,9 @@ def beyond_chance(record, measure):
     """What is beyond chance by a measure and what is not, in words: 95 % intervals of differences to the reference."""
     found = {}
     for name, sides in zip(list(record["methods"])[1:], _apart(record, measure), strict=True):
-        found.setdefault(tuple(map(_side, sides)), []).append(_row_name(name))
+        found.setdefault(tuple(map(_side, sides)), []).append(_row_name(record, name))
     said = "; ".join(f"{', '.join(found[sides])} ({words})" for sides, words in CHANCE.items() if sides in found)
-    return f"By {measure}, beside `{record['reference']}`: {said}.".replace("By nll", "By NLL")
+    return f"By {measure}, beside `{record['reference'].removesuffix('-5')}`: {said}.".replace("By nll", "By NLL")
 
 
 def _side(found):

@@ -660,6 +660,8 @@ def test_what_is_said_of_five_members_is_in_the_record():
     assert told.replace("-", "−") in said
     better = [-copies[key] for key in ("mean", "high", "low")]
     assert "by {:.4f} ({:.4f} to {:.4f} over images, one seed)".format(*better) in said
+    own = rows["nesbs-5"]["seeds"][0]["scores"]["error"]
+    assert f"under seed 31 alone, where ours has {100 * own:.2f} %" in said
     seeds = {name: [seed["seed"] for seed in row["seeds"]] for name, row in rows.items()}
     both = ("nesbs-5", "nesbs-mc-5", "nesbs")
     assert seeds == {name: [31, 32] if name in both else [31] for name in rows}
