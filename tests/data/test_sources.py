@@ -201,6 +201,17 @@ def test_floats_from_0_to_1_are_refused(tmp_path):
     assert View("L", 8).read(str(tmp_path / "bytes.tif")).max() == 255
 
 
+@pytest.mark.parametrize("largest", [200, 4095])
+def test_a_file_of_sixteen_bits_that_uses_few_of_them_is_refused(tmp_path, largest):
+    """What it means cannot be told from it alone, and other files of the same kind would be read otherwise."""
+    file = str(tmp_path / "faint.png")
+    Image.fromarray(np.linspace(0, largest, 64).reshape(8, 8).astype(np.uint16)).save(file)
+    with pytest.raises(NesbsError, match=rf"faint.png .* go up to {largest} of 65535: save it with bytes"):
+        View("L", 8).read(file)
+    Image.fromarray(np.zeros((8, 8), np.uint16)).save(file)
+    assert View("L", 8).read(file).max() == 0
+
+
 def test_of_a_palette_with_transparent_entries_the_colours_count(tmp_path):
     colours = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)).convert("P")
     colours.save(tmp_path / "opaque.png")

@@ -16,6 +16,7 @@ Mode = Literal["L", "RGB"]  # grey or colour, in Pillow's words
 AREA = (0.08, 1.0)  # of a random crop, as a share of the image (ImageNet practice since Inception)
 RATIO = (3 / 4, 4 / 3)  # width to height of a random crop
 TRIES = 10  # before a random crop that fits is given up for the middle square
+FAINT = 4096  # of 65535: below it a file of 16 bits has fewer than 16 shades of grey left in bytes
 LONG = 4096  # pixels a side up to which an image of any shape is padded before it is resized
 
 
@@ -179,7 +180,11 @@ def _to_bytes(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.float64)
     if not np.isfinite(values).all():
         raise ValueError("some of its pixels are not numbers")
-    if image.mode == "F" and 0 < values.max(initial=0) <= 1:
+    largest = values.max(initial=0)
+    if image.mode == "F" and 0 < largest <= 1:
         raise ValueError("its pixels are floats from 0 to 1: save it with bytes from 0 to 255")
-    scale = 257 if values.max(initial=0) > 255 else 1
+    sixteen = image.mode.startswith("I;16") or largest > 255
+    if sixteen and 0 < largest < FAINT:  # bytes or 12 bits in a file of 16, which would be nearly black
+        raise ValueError(f"its pixels go up to {largest:g} of 65535: save it with bytes from 0 to 255")
+    scale = 257 if sixteen else 1
     return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))
