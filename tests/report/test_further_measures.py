@@ -131,7 +131,7 @@ def test_class_by_class(metrics: dict[str, Any], per_class: dict[str, Any]) -> N
     )
     for line in (
         "fewer than 20 training images: dog (19); add some, or set data.class_weights=balanced",
-        "never predicted: dog (10 test images)",
+        "never predicted: dog (test images: 10)",
     ):
         assert f"Warning: {line}." in plain(page)
         assert f"\nwarning: {line}" in text

@@ -31,7 +31,7 @@ def class_warnings(measured: PerClass, *, balanced: bool = False) -> list[str]:
     >>> for line in class_warnings(PerClass(classes=[few])):
     ...     print(line)
     fewer than 20 training images: cat (9); add some, or set data.class_weights=balanced
-    never predicted: cat (3 test images)
+    never predicted: cat (test images: 3)
     >>> class_warnings(PerClass(classes=[few]), balanced=True)[0]
     'fewer than 20 training images: cat (9); add some'
     """
@@ -44,7 +44,7 @@ def class_warnings(measured: PerClass, *, balanced: bool = False) -> list[str]:
         advice = "add some" if balanced else "add some, or set data.class_weights=balanced"
         lines.append(f"fewer than {FEWEST} training images: {named}; {advice}")
     if never:
-        lines.append(f"never predicted: {_named([f'{row.name} ({row.test_images} test images)' for row in never])}")
+        lines.append(f"never predicted: {_named([f'{row.name} (test images: {row.test_images})' for row in never])}")
     return lines
 
 
