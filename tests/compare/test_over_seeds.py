@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from toys import compared_recipe as recipe
 
 import nesbs.runs.members
 from nesbs import files, metrics
+from nesbs.cluster import Workers, run_tasks
 from nesbs.compare.budgets import budgeted
 from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS, named_methods
@@ -194,7 +196,7 @@ def test_methods_choose_by_the_trained_pool(whole):
     assert len(evolved) <= 6
 
 
-def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(tmp_path):
+def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(tmp_path, monkeypatch):
     assert named_methods("all") == [*ENSEMBLES[:2], "random", "drawn", "likeliest", *ENSEMBLES[2:], *ONE_SHOT]
     with pytest.raises(StopError):
         compare(recipe(), tmp_path / "run", ["nesbs", *ONE_SHOT], seeds=1, progress=Stopping("rival gdas", 1))
@@ -211,6 +213,18 @@ def test_one_shot_methods_end_with_one_trained_network_and_pay_for_their_search(
     settings = {"settings": run.recipe.supernet, "learning_rate": run.recipe.rivals.learning_rate}
     alone = gdas(SearchRequest(run.space, run.data.search_train, run.data.search_valid, **settings))
     assert found["gdas"]["seeds"][0]["architectures"] == [str(alone.architecture)]
+    # By workers: the supernets of all methods and seeds side by side, each an epoch at a time, and the same in the end.
+    given = []
+
+    def here(next_task, shared, **_):
+        given.append(len(shared.kinds))
+        return run_tasks(next_task, pickle.loads(pickle.dumps(shared)))
+
+    monkeypatch.setattr("nesbs.runs.by_workers.run_tasks", here)
+    by_workers = compare(recipe(), tmp_path / "workers", ["nesbs", *ONE_SHOT], seeds=1, workers=Workers(2)).to_json()
+    assert without_seconds(by_workers["methods"]) == without_seconds(found)
+    assert given[0] == len(ONE_SHOT)  # theirs but for that of rsps, which is the run's
+    assert not list((tmp_path / "workers").rglob("*.checkpoint.safetensors"))
 
 
 @pytest.mark.parametrize(

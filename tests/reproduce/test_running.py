@@ -3,6 +3,7 @@
 import datetime
 import faulthandler
 import json
+import shutil
 import sys
 import time
 from unittest.mock import Mock
@@ -106,21 +107,23 @@ def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):
     assert len(list((folder / "smoke" / "runs").iterdir())) == 1
 
 
-def test_workers_train_what_all_methods_need_and_the_rows_are_the_same(out, tmp_path, monkeypatch):
-    given = []
+@pytest.fixture
+def given(monkeypatch):
+    """How many trainings are given out together; they are done in this process."""
+    counts = []
 
     def here(next_task, shared, *, workers, gpu):
-        """Count what is given out together, and do it in this process."""
         assert workers.count == 2
-        given.append(len(shared.kinds))
+        counts.append(len(shared.kinds))
         return run_tasks(next_task, shared)
 
     monkeypatch.setattr("nesbs.runs.by_workers.run_tasks", here)
-    both = TABLE5.model_copy(
-        update={
-            "scales": {"smoke": TABLE5.scales["smoke"].model_copy(update={"rows": TABLE5.scales["smoke"].rows[1:]})}
-        }
-    )
+    return counts
+
+
+def test_workers_train_what_all_methods_need_and_the_rows_are_the_same(out, tmp_path, given):
+    [smoke] = TABLE5.scales.values()
+    both = TABLE5.model_copy(update={"scales": {"smoke": smoke.model_copy(update={"rows": smoke.rows[1:]})}})
     run(Work(both, "smoke", tmp_path / "out", SMALL, workers=Workers(2)))
     found, before = (
         without_seconds(record(folder, "table5"))["parts"]["CIFAR-10"]["methods"]
@@ -128,7 +131,39 @@ def test_workers_train_what_all_methods_need_and_the_rows_are_the_same(out, tmp_
     )
     assert found == {name: before[name] for name in found}
     assert len(found) == 2
-    assert given == [1, 1]  # the supernet; then the networks of both methods
+    assert given == [1]  # the networks of both methods; one supernet alone needs no worker
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "together"),
+    [
+        ("table7", {"rows": ("NESBS (MC Sampling)",)}, [4, 2]),  # both supernets of both seeds; then networks of each
+        ("fig-discrepancy", {"draws": 3}, [4]),
+    ],
+)
+def test_workers_train_both_supernets_of_all_seeds(name, changes, together, tmp_path, given):
+    two = shorter(name, seeds=2, **changes)
+    found = [run(Work(two, "smoke", tmp_path / "alone", SMALL))]
+    assert not given
+    found.append(run(Work(two, "smoke", tmp_path / "workers", SMALL, workers=Workers(2))))
+    assert given == together
+    alone, by_workers = (without_seconds(one.to_json()["parts"]) for one in found)
+    assert alone == by_workers
+    assert not list(tmp_path.rglob("*checkpoint.safetensors"))
+
+
+def test_records_of_runs_are_enough(out, tmp_path, monkeypatch, given):
+    """Their weights, and what was drawn from them, may be gone: nothing is trained anew, by nobody."""
+    folder = shutil.copytree(out[0], tmp_path / "out")
+    for path in [*folder.rglob("pool-*/*.safetensors"), *folder.rglob("supernet.safetensors")]:
+        path.unlink()
+    (folder / "smoke" / "table5" / "record.json").unlink()
+    monkeypatch.setattr(nesbs.runs.members, "member_training", pytest.fail)
+    monkeypatch.setattr("nesbs.runs.resumable_run.train_supernet", pytest.fail)
+    run(Work(TABLE5, "smoke", folder, SMALL, workers=Workers(2)))
+    assert not given
+    parts, before = (without_seconds(record(each, "table5"))["parts"] for each in (folder, out[0]))
+    assert parts == before
 
 
 def test_rows_are_the_runs_own_figures(out):

@@ -5,10 +5,20 @@ A network's checkpoint then holds its last epoch, and the run that asks for it h
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nesbs.cluster import Workers
-from nesbs.runs.by_workers import AnyTraining, Network, SupernetTraining, epochs_left, train_by_workers
+from nesbs.rivals import SearchRequest
+from nesbs.runs.by_workers import (
+    AnyTraining,
+    Found,
+    Network,
+    OneShotTraining,
+    SupernetTraining,
+    epochs_left,
+    train_by_workers,
+)
 from nesbs.runs.resumable_run import SUPERNET_CHECKPOINT, Run
 from nesbs.runs.stage_progress import Progress, add_seconds
 from nesbs.training import Epoch
@@ -33,11 +43,22 @@ def supernet_ahead(run: Run) -> list[Ahead]:
     return [Ahead(run, "supernet", training, Network(run.folder / SUPERNET_CHECKPOINT))]
 
 
+def one_shot_ahead(
+    run: Run, stage: str, checkpoint: Path, request: SearchRequest, search: Callable[[SearchRequest], Found]
+) -> Ahead:
+    """The supernet of a one-shot search. What the search judges at its end it judges in the run's own process."""
+    short = replace(request, samples=1, allowed=None)
+    return Ahead(run, stage, OneShotTraining(short, search), Network(checkpoint))
+
+
 def train_ahead(networks: Sequence[Ahead], workers: Workers, progress: Progress) -> None:
-    """Have workers train networks, those of several runs side by side; seconds of each go into its run's record."""
+    """Have workers train networks, those of several runs side by side; seconds of each go into its run's record.
+
+    Where these are too few for workers, nothing is trained: the run does it when it asks for them.
+    """
     left = {each: epochs_left(each.training, each.network) for each in networks}
     networks = [each for each in networks if left[each]]
-    if not networks:
+    if not workers.take(len(networks)):
         return
     total = sum(left.values())
     progress.start("trainings", total)

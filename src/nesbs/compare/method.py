@@ -6,10 +6,12 @@ candidates (`PoolSearch.select`), and changes further steps where it differs fro
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict
+from pathlib import Path
 
 from torch import Tensor
 
 from nesbs import files, metrics
+from nesbs.compare.ahead import Ahead
 from nesbs.compare.budgets import OVER
 from nesbs.compare.harness import CurveHarness, Harness, Point, rival_file
 from nesbs.data import Dataset
@@ -45,6 +47,10 @@ class Method(ABC):
     def trains_pool(self, recipe: Recipe) -> bool:
         """Whether candidates are trained on their own to be judged."""
         return False
+
+    def trains_ahead(self, harness: Harness) -> list[Ahead]:
+        """What workers can train before the method chooses, beside the run's supernet and a pool."""
+        return []
 
     @abstractmethod
     def choose(self, harness: Harness) -> Selection:
@@ -101,11 +107,19 @@ class Method(ABC):
         """Why a method that needs a training of its own has no budget curve."""
         return f"--methods: {self.name} needs a training of its own: set rivals.measure=trained; it has no budget curve"
 
+    def has_chosen(self, run: Path) -> bool:
+        """Whether a run folder holds what the method chose."""
+        return rival_file(run, self.name, "selection.json").is_file()
+
+    def is_measured(self, run: Path) -> bool:
+        """Whether a run folder holds what the method is worth."""
+        return rival_file(run, self.name, "json").is_file()
+
     def selection(self, harness: Harness) -> Selection:
         """What the method chooses, once in a run."""
         folder = harness.run.folder
         path = rival_file(folder, self.name, "selection.json")
-        if not path.is_file():
+        if not self.has_chosen(folder):
             files.write_json(path, self._checked(self.choose(harness), harness).to_json())
         files.discard(rival_file(folder, self.name, "checkpoint.safetensors"))
         return read_selection(path, harness.run.space)
@@ -137,7 +151,7 @@ class Method(ABC):
         """What the method is worth on the test images and what it cost, once in a run."""
         run = harness.run
         path = rival_file(run.folder, self.name, "json")
-        if path.is_file():
+        if self.is_measured(run.folder):
             earlier = OutcomeRecord.read(path)
             if earlier.method != self.name:
                 raise NesbsError(f"{path} is of {earlier.method}, not of {self.name}: {files.AGAIN}")

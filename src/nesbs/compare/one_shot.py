@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+from nesbs.compare.ahead import Ahead, one_shot_ahead
 from nesbs.compare.budgets import measured_once, times_within
 from nesbs.compare.harness import Harness, rival_file
 from nesbs.compare.method import Method
@@ -42,10 +44,16 @@ class OneShot(Method):
                 f"{self.name} epochs",
                 lambda: times_within(seconds, lambda count: self._search(_request(harness, count)), 1, most=most),
             )
-        checkpoint = rival_file(run.folder, self.name, "checkpoint.safetensors")
+        checkpoint = _checkpoint(harness, self.name)
         with run.stage(f"rival {self.name}", epochs) as stage:
             result = self._search(replace(_request(harness, epochs), checkpoint=checkpoint, on_epoch=stage.epoch))
         return _selection(self, result)
+
+    def trains_ahead(self, harness: Harness) -> list[Ahead]:
+        """Its supernet."""
+        request = _request(harness, harness.run.recipe.supernet.epochs)
+        checkpoint = _checkpoint(harness, self.name)
+        return [one_shot_ahead(harness.run, f"rival {self.name}", checkpoint, request, self._search)]
 
     def evaluations(self, harness: Harness) -> int:
         """How many architectures were judged at the end."""
@@ -63,6 +71,14 @@ class Rsps(OneShot):
         supernet = harness.run.supernet()
         with harness.run.stage(f"rival {self.name}", 1):
             return _selection(self, self._search(_request(harness, harness.run.recipe.supernet.epochs), supernet))
+
+    def trains_ahead(self, harness: Harness) -> list[Ahead]:
+        """Nothing beside the run's supernet."""
+        return []
+
+
+def _checkpoint(harness: Harness, name: str) -> Path:
+    return rival_file(harness.run.folder, name, "checkpoint.safetensors")
 
 
 def _request(harness: Harness, epochs: int) -> SearchRequest:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from nesbs import files
 from nesbs.cluster import Workers
-from nesbs.compare.ahead import supernet_ahead, train_ahead
-from nesbs.compare.harness import Harness, rival_file
+from nesbs.compare.ahead import Ahead, supernet_ahead, train_ahead
+from nesbs.compare.harness import Harness
 from nesbs.compare.method import Method
 from nesbs.compare.methods import REFERENCE, methods_of
 from nesbs.compare.rows import Row, comparison_of
@@ -52,7 +52,7 @@ def compare(
         own = recipe.model_copy(update={"seed": seed})
         return Run.create(place / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
 
-    if workers is not None and workers.take(seeds):
+    if workers is not None and workers.take(2):
         harnesses = [Harness(run_of(seed)) for seed in numbers]
         train_searched(harnesses, chosen, workers, progress)
         train_chosen(harnesses, chosen, workers, progress)
@@ -73,25 +73,29 @@ def compare(
 def train_searched(
     harnesses: Sequence[Harness], methods: Sequence[Method], workers: Workers, progress: Progress
 ) -> None:
-    """Have workers train what methods search with, of all seeds together: supernets and pools.
+    """Have workers train what methods search with that have not chosen yet, of all seeds together.
 
-    What a method trains in a way of its own, and a pool that ends with a budget in seconds, wait for their seed.
+    That is supernets and pools. What ends with a budget in seconds waits for its seed.
     """
-    networks = [each for harness in harnesses for each in supernet_ahead(harness.run)]
+    networks: list[Ahead] = []
     for harness in harnesses:
-        recipe = harness.run.recipe
-        if recipe.rivals.seconds is None and any(method.trains_pool(recipe) for method in methods):
+        run, unlimited = harness.run, harness.settings.seconds is None
+        searching = [method for method in methods if not method.has_chosen(run.folder)]
+        networks += supernet_ahead(run) if searching else []
+        own = [each for method in searching for each in method.trains_ahead(harness)] if unlimited else []
+        networks += {each.network.checkpoint: each for each in own}.values()  # some are several methods' at once
+        if unlimited and any(method.trains_pool(run.recipe) for method in searching):
             networks += harness.judged.to_train(harness.judged.missing(harness.candidates))
     train_ahead(networks, workers, progress)
 
 
 def train_chosen(harnesses: Sequence[Harness], methods: Sequence[Method], workers: Workers, progress: Progress) -> None:
-    """Have workers train what methods choose, of all seeds together."""
+    """Have workers train what methods chose that are not measured yet, of all seeds together."""
     networks = []
     for harness in harnesses if harnesses[0].settings.measure == "trained" else ():
         missing: dict[str, Architecture] = {}
         for method in methods:
-            if method.in_pool:
+            if method.in_pool and not method.is_measured(harness.run.folder):
                 missing |= harness.trained.missing(method.selection(harness).architectures)
         networks += harness.trained.to_train(missing)
     train_ahead(networks, workers, progress)
@@ -117,7 +121,7 @@ def begin(recipe: Recipe, folder: Path, methods: Sequence[Method], seeds: int) -
 
 def _check_added(recipe: Recipe, runs: Sequence[Path], methods: Sequence[Method]) -> None:
     """Raise where a method that a comparison gets later cannot work, before any of the others is run."""
-    missing = [one for one in methods if not all(rival_file(run, one.name, "json").is_file() for run in runs)]
+    missing = [one for one in methods if not all(map(one.is_measured, runs))]
     if missing:  # else the data are not needed
         check(recipe, *_data_and_space(recipe), missing)
 

@@ -4,9 +4,13 @@ deep:darts-v2, mc-droppath:darts-v2, single:gdas   an ensemble or a network of a
 nesbs-best-response, nesbs-mc-best-response        NESBS with the best-response posterior (app. C.2)
 """
 
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from statistics import fmean
 
 from nesbs import files
+from nesbs.compare.ahead import Ahead, one_shot_ahead
 from nesbs.compare.harness import Harness, rival_file
 from nesbs.compare.method import Method
 from nesbs.compare.methods import METHODS
@@ -21,8 +25,8 @@ from nesbs.reproduce.spec import BEST_RESPONSE
 from nesbs.rivals import SearchRequest, best_response
 from nesbs.runs.folder import read_posterior
 from nesbs.runs.resumable_run import Run
-from nesbs.spaces import multiply_adds, parameters, zoo
-from nesbs.supernet import Supernet, build_supernet
+from nesbs.spaces import zoo
+from nesbs.supernet import Supernet
 
 SCORES = ("error", "top5_error", "nll", "brier", "ece", "member_error", "disagreement")
 
@@ -39,6 +43,12 @@ class BestResponse(PosteriorSearch):
     def trained(self, harness: Harness) -> tuple[Supernet, Posterior]:
         """Return the supernet and the posterior that are trained together."""
         return best_response_of(harness.run)
+
+    def trains_ahead(self, harness: Harness) -> list[Ahead]:
+        """The supernet and the posterior that are trained together, unless they are."""
+        run, (_, fitted, checkpoint) = harness.run, _kept(harness.run)
+        search = partial(best_response, posterior=run.recipe.posterior)
+        return [] if fitted.is_file() else [one_shot_ahead(run, "best response", checkpoint, _request(run), search)]
 
 
 # What KIND:CELL stands for.
@@ -81,24 +91,23 @@ def hand_over(name: str, harness: Harness, searched: Harness | None) -> None:
         files.write_json(path, method.selection(searched).to_json())
 
 
-def measured_row(name: str, harness: Harness, searched: Harness | None = None, *, count: bool = False) -> MethodRow:
+def measured_row(name: str, harness: Harness, searched: Harness | None = None) -> MethodRow:
     """Measure a method on the test images; where it `searched` on other data, its choice is trained and measured here.
 
-    Multiply-adds, which take their time, are counted where `count` asks for it.
+    What a run folder says of it already is taken from there, also where the networks' weights are gone.
     """
     method, run = paper_method(name), harness.run
     hand_over(name, harness, searched)
     outcome = method.outcome(harness)
     scores = outcome.scores or EnsembleMetrics()
     seconds = outcome.search_seconds if searched is None else round(method.search_seconds(searched), 3)
-    members = harness.trained.members(method.selection(harness).architectures)
-    image = (run.data.test.channels, *run.data.test.size)
+    costs = [run.costs.members(architecture) for architecture in method.selection(harness).architectures]
     return MethodRow(
         seed=run.recipe.seed,
         architectures=outcome.architectures,
         **{score: getattr(scores, score) for score in SCORES},
-        parameters=fmean(parameters(member) for member in members),
-        multiply_adds=fmean(multiply_adds(member, image) for member in members) if count else None,
+        parameters=fmean(cost.parameters for cost in costs),
+        multiply_adds=fmean(cost.multiply_adds for cost in costs),
         search_seconds=None if ":" in name else seconds,  # others found a published cell
         training_seconds=outcome.training_seconds,
     )
@@ -106,27 +115,29 @@ def measured_row(name: str, harness: Harness, searched: Harness | None = None, *
 
 def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
     """Train the best-response supernet and posterior of a run, or load them where they are there."""
-    folder, settings = run.folder / "best-response", run.recipe.supernet.model_copy(update={"paths": "one"})
-    weights, fitted = folder / "supernet.safetensors", folder / "posterior.json"
-    checkpoint, of = folder / "checkpoint.safetensors", f"the best-response supernet of seed {run.recipe.seed}"
+    request, (weights, fitted, checkpoint) = _request(run), _kept(run)
+    of = f"the best-response supernet of seed {run.recipe.seed}"
     if fitted.is_file():
         files.discard(checkpoint)
-        supernet = build_supernet(run.space, run.data.search_train, settings, seed=run.recipe.seed)
+        supernet = request.supernet()
         files.load_into(supernet, files.read_tensors(weights, run.device, of=of)[0], weights)
         supernet.eval()
         return supernet, read_posterior(fitted, run.space)
-    with run.stage("best response", settings.epochs) as stage:
-        request = SearchRequest(
-            run.space,
-            run.data.search_train,
-            run.data.search_valid,
-            settings,
-            seed=run.recipe.seed,
-            checkpoint=checkpoint,
-            on_epoch=stage.epoch,
-        )
+    with run.stage("best response", request.settings.epochs) as stage:
+        request = replace(request, checkpoint=checkpoint, on_epoch=stage.epoch)
         supernet, posterior = best_response(request, run.recipe.posterior)
         files.write_tensors(weights, supernet.state_dict(), of=of)
         files.write_json(fitted, posterior.to_json())  # last: it says that the stage is done
         files.discard(checkpoint)
     return supernet, posterior
+
+
+def _request(run: Run) -> SearchRequest:
+    settings = run.recipe.supernet.model_copy(update={"paths": "one"})
+    return SearchRequest(run.space, run.data.search_train, run.data.search_valid, settings, seed=run.recipe.seed)
+
+
+def _kept(run: Run) -> tuple[Path, Path, Path]:
+    """The files of the weights, of the posterior, and of the training so far."""
+    folder = run.folder / "best-response"
+    return folder / "supernet.safetensors", folder / "posterior.json", folder / "checkpoint.safetensors"

@@ -18,6 +18,7 @@ from nesbs.rivals import discrepancy
 from nesbs.runs.attack import attack_ensemble, attack_settings
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.quality import measure_quality
+from nesbs.runs.resumable_run import Run
 from nesbs.supernet import Estimator
 
 ATTACK_FIGURES = ("attack", "attack_std", "defence", "defence_std", "images")
@@ -37,7 +38,6 @@ def run(work: Work) -> ExperimentRecord:
 def run_methods(work: Work) -> None:
     """Run Tables 1, 2, 3 and 5: methods on data sets over seeds."""
     searched: dict[str, list[Harness]] = {}
-    count = any(column.measure == "multiply_adds" for column in work.experiment.columns.values())
     for label, part, harnesses in work.all_seeds():
         searched[label] = harnesses
         sources = searched.get(part.searched_on or "")
@@ -46,7 +46,7 @@ def run_methods(work: Work) -> None:
         for place, harness in enumerate(() if part.search_only else harnesses):
             source = None if sources is None else sources[place]
             for method in methods:
-                _save_row(work, label, method, measured_row(method, harness, source, count=count))
+                _save_row(work, label, method, measured_row(method, harness, source))
 
 
 def _train_ahead(
@@ -109,16 +109,24 @@ def run_posteriors(work: Work) -> None:
 
 def run_discrepancy(work: Work) -> None:
     """Run Figure 4: the likeliest architecture against the best, under either posterior."""
-    for label, _, harness in work.harnesses():
-        own, draws, seed = harness.run, work.scale.draws, harness.run.recipe.seed
-        posterior = own.posterior()
-        pairs = {"post-training": (own.supernet(), posterior), "best-response": best_response_of(own)}
-        for name, (supernet, posterior) in pairs.items():
-            estimator = Estimator(supernet, own.data.test, batch_size=own.recipe.search.batch_size)
-            gap = discrepancy(estimator, posterior, count=draws, seed=seed)
-            posteriors = work.record.part(label).posteriors or {}
-            rows = in_order(posteriors.get(name, ()), DiscrepancyRow(seed=seed, **asdict(gap), draws=draws))
-            work.save_part(label, posteriors={**posteriors, name: rows})
+    for label, _, harnesses in work.all_seeds():
+        if work.workers is not None and work.workers.take(2):
+            train_searched(harnesses, [paper_method("nesbs" + BEST_RESPONSE)], work.workers, work.progress)
+        for harness in harnesses:
+            _save_discrepancies(work, label, harness.run)
+
+
+def _save_discrepancies(work: Work, label: str, run: Run) -> None:
+    """Write the figures of both posteriors under one seed into a part."""
+    draws, seed = work.scale.draws, run.recipe.seed
+    posterior = run.posterior()
+    pairs = {"post-training": (run.supernet(), posterior), "best-response": best_response_of(run)}
+    for name, (supernet, posterior) in pairs.items():
+        estimator = Estimator(supernet, run.data.test, batch_size=run.recipe.search.batch_size)
+        gap = discrepancy(estimator, posterior, count=draws, seed=seed)
+        posteriors = work.record.part(label).posteriors or {}
+        rows = in_order(posteriors.get(name, ()), DiscrepancyRow(seed=seed, **asdict(gap), draws=draws))
+        work.save_part(label, posteriors={**posteriors, name: rows})
 
 
 def run_curves(work: Work) -> None:

@@ -10,6 +10,7 @@ architectures is lost, which is why the paper fits its posterior afterwards, on 
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -23,7 +24,14 @@ from nesbs.supernet import Estimator, Supernet
 NAME = "best response"  # of its random streams
 
 
-def best_response(request: SearchRequest, posterior: PosteriorSettings | None = None) -> tuple[Supernet, Posterior]:
+class LearnedTogether(NamedTuple):
+    """A supernet and the posterior that was learned with it."""
+
+    supernet: Supernet
+    posterior: Posterior
+
+
+def best_response(request: SearchRequest, posterior: PosteriorSettings | None = None) -> LearnedTogether:
     """Train a supernet and its posterior together.
 
     Of `posterior` the learning rate, weight decay, batch size, Gumbel temperature and temperature count; its steps
@@ -58,7 +66,7 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
 
     own = replace(request, learning_rate=fitted.learning_rate)
     learn(learner, own, name=NAME, gradient=gradient, loss=loss, batch_size=fitted.batch_size)
-    return learner.supernet, learner.posterior().tempered(fitted.temperature)
+    return LearnedTogether(learner.supernet, learner.posterior().tempered(fitted.temperature))
 
 
 def snas(request: SearchRequest) -> SearchResult:

@@ -14,19 +14,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Protocol, Self
 
 from nesbs import files
 from nesbs.cluster import Workers, run_tasks
 from nesbs.cluster.torchrun import on_all_ranks
-from nesbs.data import SearchTrain, Split
+from nesbs.data import AnySplit, SearchTrain, Split
 from nesbs.ensemble import Criterion, MemberSettings, build_member, member_training
 from nesbs.errors import NesbsError
+from nesbs.rivals import SearchRequest
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import SupernetSettings, train_supernet
+from nesbs.supernet import Supernet, SupernetSettings, train_supernet
 from nesbs.training import Epoch, side_by_side
 from nesbs.training.checkpoint import finished_epochs
 
 GPU_SECONDS = 300.0  # of a task on a GPU: to record or compile a step again takes a part of that
+
+
+class Place(Protocol):
+    """Where images are to be."""
+
+    def __call__(self, split: AnySplit, /) -> AnySplit:
+        """The images there."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,10 @@ class MemberTraining:
         )
         return side_by_side([steps])[0]
 
+    def moved(self, there: Place) -> Self:
+        """The same with its images elsewhere."""
+        return replace(self, split=there(self.split))
+
 
 @dataclass(frozen=True)
 class SupernetTraining:
@@ -87,6 +100,52 @@ class SupernetTraining:
         )
         return supernet.losses
 
+    def moved(self, there: Place) -> Self:
+        """The same with its images elsewhere."""
+        return replace(self, split=there(self.split))
+
+
+class Found(Protocol):
+    """What a one-shot search ends with: the supernet that it trained, at least."""
+
+    @property
+    def supernet(self) -> Supernet:
+        """The supernet."""
+
+
+@dataclass(frozen=True)
+class OneShotTraining:
+    """A supernet that a rival trains in a way of its own, which ends with its search."""
+
+    request: SearchRequest
+    search: Callable[[SearchRequest], Found]
+
+    @property
+    def split(self) -> Split:
+        """What the weights learn from."""
+        return self.request.train
+
+    @property
+    def settings(self) -> SupernetSettings:
+        """How the supernet is trained."""
+        return self.request.settings
+
+    def train(
+        self,
+        architecture: Architecture | None,
+        name: str | int,
+        *,
+        checkpoint: Path | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> list[float]:
+        """Train the supernet; the mean loss of every epoch."""
+        return self.search(replace(self.request, checkpoint=checkpoint, on_epoch=on_epoch)).supernet.losses
+
+    def moved(self, there: Place) -> Self:
+        """The same with its images elsewhere."""
+        train, valid = there(self.request.train), there(self.request.valid)
+        return replace(self, request=replace(self.request, train=train, valid=valid))
+
 
 @dataclass(frozen=True)
 class Network:
@@ -97,7 +156,7 @@ class Network:
     name: str | int = "supernet"  # a member's, of its random streams
 
 
-AnyTraining = MemberTraining | SupernetTraining
+AnyTraining = MemberTraining | SupernetTraining | OneShotTraining
 
 
 @dataclass(frozen=True)
@@ -212,8 +271,12 @@ def train_by_workers(
 
 def _moved(kinds: Sequence[AnyTraining], device: str) -> tuple[AnyTraining, ...]:
     """Trainings with their images on a device; those that share images still do."""
-    splits = {id(kind.split): kind.split.to(device) for kind in kinds}
-    return tuple(replace(kind, split=splits[id(kind.split)]) for kind in kinds)  # type: ignore[arg-type]
+    moved: dict[int, Split] = {}
+
+    def there(split: AnySplit) -> AnySplit:
+        return moved.setdefault(id(split), split.to(device))  # type: ignore[return-value]
+
+    return tuple(kind.moved(there) for kind in kinds)
 
 
 def train_on_all_ranks(
