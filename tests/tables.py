@@ -145,7 +145,7 @@ def _means(record, columns, epochs=None):
 
 
 def seconds_alone(name, row, epochs):
-    """What search and training of a row take on a GPU where nothing else runs: by measured steps, but for our search."""
+    """What search and training of a row take on a GPU of their own, by measured steps; our search as measured."""
     method = name.removesuffix("-5")
     one, three, compiled, *_ = (each["seconds"] for each in read("benchmarks", "h200-members.json")["results"])
     if method in ("nesbs", "nesbs-mc", "likeliest"):

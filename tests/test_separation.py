@@ -252,7 +252,9 @@ def test_the_papers_own_experiments_are_measured_on_test_images(searched, tmp_pa
     assert seen(lambda: best_response_of(harness.run)) == ({TRAIN}, {VALID})
     METHODS["nesbs"].selection(harness)
     work = SimpleNamespace(
-        harnesses=lambda seeds=1: [("part", None, harness)],
+        one_seed=lambda: [("part", None, harness)],
+        all_seeds=lambda: [("part", None, [harness])],
+        workers=None,
         methods=lambda *_: ["nesbs"],
         scale=SimpleNamespace(draws=2, repeats=1),
         record=SimpleNamespace(part=lambda _: SimpleNamespace(posteriors=None)),

@@ -69,7 +69,7 @@ def run_attacks(work: Work) -> None:
     """Run Table 4: attack each ensemble."""
     settings = attack_settings(None, None, work.scale.attack)
     searched: dict[str, list[Harness]] = {}
-    for label, part, [harness] in work.all_seeds(seeds=1):
+    for label, part, harness in work.one_seed():
         searched[label] = [harness]
         sources, methods = searched.get(part.searched_on or ""), work.methods(label, harness)
         _train_ahead(work, part, [harness], sources, methods)
@@ -92,7 +92,7 @@ def run_attacks(work: Work) -> None:
 
 def run_quality(work: Work) -> None:
     """Run Table 6: estimated against true performance."""
-    for label, _, harness in work.harnesses(seeds=1):
+    for label, _, harness in work.one_seed():
         answer = measure_quality(harness.run, **work.scale.quality)
         work.save_part(label, truth=answer.truth, rankings=answer.rankings, verdict=answer.verdict)
 
@@ -132,7 +132,7 @@ def _save_discrepancies(work: Work, label: str, run: Run) -> None:
 def run_curves(work: Work) -> None:
     """Run Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
     scale = work.scale
-    for label, _, harness in work.harnesses(seeds=1):
+    for label, _, harness in work.one_seed():
         grid = CurveGrid(work.methods(label, harness), scale.budgets, scale.sizes, scale.temperatures, scale.deltas)
         recipe, folder = harness.run.recipe, harness.run.folder.parent
         drawn = curves(

@@ -15,7 +15,7 @@ IMAGES = 1000  # test images whose predictions the map is made of, at most
 
 def run_tradeoff(work: Work) -> None:
     """Train every architecture of every ensemble `repeats` times; record errors, and predictions on a plane."""
-    for label, _, harness in work.harnesses(seeds=1):
+    for label, _, harness in work.one_seed():
         recipe, methods = harness.run.recipe, work.methods(label, harness)
         test, networks, predictions = harness.run.data.test, {}, []
         for method in methods:

@@ -141,16 +141,16 @@ class Work:
         recipe = part.resolved(self.changes, self.seed)
         return recipe.model_copy(update={"data": recipe.data.resolved(), "evaluation": recipe.evaluation.resolved()})
 
-    def harnesses(self, *, seeds: int | None = None) -> Iterator[tuple[str, DataPart, Harness]]:
-        """Yield the parts whose data are there, with a harness for each of so many seeds, by default the scale's."""
-        for label, part, harnesses in self.all_seeds(seeds=seeds):
-            yield from ((label, part, harness) for harness in harnesses)
+    def one_seed(self) -> Iterator[tuple[str, DataPart, Harness]]:
+        """Yield the parts whose data are there, with a harness for the first seed of each."""
+        for label, part, [harness] in self.all_seeds(count=1):
+            yield label, part, harness
 
-    def all_seeds(self, *, seeds: int | None = None) -> Iterator[tuple[str, DataPart, list[Harness]]]:
-        """Yield the same with the seeds of a part together."""
+    def all_seeds(self, count: int | None = None) -> Iterator[tuple[str, DataPart, list[Harness]]]:
+        """Yield the same with harnesses for so many seeds, by default the scale's."""
         for label, part, recipe in self.parts():
-            numbers = [recipe.seed + offset for offset in range(self.scale.seeds if seeds is None else seeds)]
-            harnesses = [self.harness(label, recipe, seed) for seed in numbers]
+            seeds = range(recipe.seed, recipe.seed + (count or self.scale.seeds))
+            harnesses = [self.harness(label, recipe, seed) for seed in seeds]
             self._describe(label, harnesses[0].run)
             yield label, part, harnesses
 
