@@ -547,6 +547,10 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert "one {} points higher ({} to {})".format(*behind["random"]) in said
     rivals = ("deep", "nes-rs", "nes-re", "urs")
     assert min(rivals, key=lambda name: means[name]["error"]["mean"]) == "deep"  # "the best of them"
+    apart_from_ours = [100 * record["methods"][name]["difference"]["error"]["mean"] for name in rivals]
+    assert f"{min(apart_from_ours):.1f} to {max(apart_from_ours):.1f} points lower than that of searches" in said
+    full = tables.read("cifar10-headline", "comparison.json")["methods"]["nesbs"]["seeds"]
+    assert "an error of {:.2f} and {:.2f} %.".format(*(100 * seed["scores"]["error"] for seed in full)) in said
     errors = {name: [seed["scores"]["error"] for seed in row["seeds"]] for name, row in record["methods"].items()}
 
     def apart(one, two):
