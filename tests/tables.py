@@ -899,6 +899,26 @@ def beyond():
     return "\n".join(lines)
 
 
+def shifted():
+    """The three of the headline beside people's labels and unseen images, and one network of the benchmark's best."""
+
+    def networks(*folder):
+        ensemble = read(*folder, "metrics.json")["ensemble"]
+        people, unseen = ensemble["human"], ensemble["unseen"]
+        for human, other in [
+            (people["ensemble"], unseen["ensemble"]),
+            *zip(people["members"], unseen["members"], strict=True),
+        ]:
+            yield human["kl_divergence"], other["entropy"]["auroc"]
+
+    (ensemble, *members), (single, *_) = networks("cifar10-headline", "shift"), networks("nasbench201", "best")
+    names = ("KL divergence to people's labels (CIFAR-10H)", "AUROC against `fashion-mini`, by entropy")
+    lines = ["| measure | the ensemble | its networks, mean | the benchmark's best, one network |", "| --- " * 4 + "|"]
+    for name, *values in zip(names, ensemble, map(fmean, zip(*members, strict=True)), single, strict=True):
+        lines.append(f"| {name} | {' | '.join(f'{value:.4f}' for value in values)} |")
+    return "\n".join(lines)
+
+
 def attacks():
     """An ensemble under attack: on 1,000 test images with all attacks, on all of them with two."""
     lines = [

@@ -229,6 +229,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "demo-darts"): lambda: tables.one_run("demo-darts"),
     ("results", "minutes"): lambda: tables.one_run("cifar10-nasbench201-minutes"),
     ("results", "beyond"): tables.beyond,
+    ("results", "shifted"): tables.shifted,
     ("results", "demo-compared"): tables.demo_compared,
     ("reproduce", "measured"): tables.measured,
     ("reproduce", "waiting"): tables.waiting,
