@@ -12,8 +12,8 @@ from nesbs.cluster import Workers
 from nesbs.rivals import SearchRequest
 from nesbs.runs.by_workers import (
     AnyTraining,
-    Found,
     Network,
+    OneShotResult,
     OneShotTraining,
     SupernetTraining,
     epochs_left,
@@ -44,7 +44,7 @@ def supernet_ahead(run: Run) -> list[Ahead]:
 
 
 def one_shot_ahead(
-    run: Run, stage: str, checkpoint: Path, request: SearchRequest, search: Callable[[SearchRequest], Found]
+    run: Run, stage: str, checkpoint: Path, request: SearchRequest, search: Callable[[SearchRequest], OneShotResult]
 ) -> Ahead:
     """The supernet of a one-shot search. What the search judges at its end it judges in the run's own process."""
     short = replace(request, samples=1, allowed=None)

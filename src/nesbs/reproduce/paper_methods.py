@@ -46,9 +46,13 @@ class BestResponse(PosteriorSearch):
 
     def trains_ahead(self, harness: Harness) -> list[Ahead]:
         """The supernet and the posterior that are trained together, unless they are."""
-        run, (_, fitted, checkpoint) = harness.run, _kept(harness.run)
+        run, (_, fitted, checkpoint) = harness.run, _best_response_files(harness.run)
         search = partial(best_response, posterior=run.recipe.posterior)
-        return [] if fitted.is_file() else [one_shot_ahead(run, "best response", checkpoint, _request(run), search)]
+        return (
+            []
+            if fitted.is_file()
+            else [one_shot_ahead(run, "best response", checkpoint, _best_response_request(run), search)]
+        )
 
 
 # What KIND:CELL stands for.
@@ -115,7 +119,7 @@ def measured_row(name: str, harness: Harness, searched: Harness | None = None) -
 
 def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
     """Train the best-response supernet and posterior of a run, or load them where they are there."""
-    request, (weights, fitted, checkpoint) = _request(run), _kept(run)
+    request, (weights, fitted, checkpoint) = _best_response_request(run), _best_response_files(run)
     of = f"the best-response supernet of seed {run.recipe.seed}"
     if fitted.is_file():
         files.discard(checkpoint)
@@ -132,12 +136,12 @@ def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
     return supernet, posterior
 
 
-def _request(run: Run) -> SearchRequest:
+def _best_response_request(run: Run) -> SearchRequest:
     settings = run.recipe.supernet.model_copy(update={"paths": "one"})
     return SearchRequest(run.space, run.data.search_train, run.data.search_valid, settings, seed=run.recipe.seed)
 
 
-def _kept(run: Run) -> tuple[Path, Path, Path]:
+def _best_response_files(run: Run) -> tuple[Path, Path, Path]:
     """The files of the weights, of the posterior, and of the training so far."""
     folder = run.folder / "best-response"
     return folder / "supernet.safetensors", folder / "posterior.json", folder / "checkpoint.safetensors"

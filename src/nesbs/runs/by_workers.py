@@ -31,8 +31,8 @@ from nesbs.training.checkpoint import finished_epochs
 GPU_SECONDS = 300.0  # of a task on a GPU: to record or compile a step again takes a part of that
 
 
-class Place(Protocol):
-    """Where images are to be."""
+class Move(Protocol):
+    """Takes images to another device."""
 
     def __call__(self, split: AnySplit, /) -> AnySplit:
         """The images there."""
@@ -71,9 +71,9 @@ class MemberTraining:
         )
         return side_by_side([steps])[0]
 
-    def moved(self, there: Place) -> Self:
+    def moved(self, move: Move) -> Self:
         """The same with its images elsewhere."""
-        return replace(self, split=there(self.split))
+        return replace(self, split=move(self.split))
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class SupernetTraining:
         )
         return supernet.losses
 
-    def moved(self, there: Place) -> Self:
+    def moved(self, move: Move) -> Self:
         """The same with its images elsewhere."""
-        return replace(self, split=there(self.split))
+        return replace(self, split=move(self.split))
 
 
-class Found(Protocol):
+class OneShotResult(Protocol):
     """What a one-shot search ends with: the supernet that it trained, at least."""
 
     @property
@@ -118,7 +118,7 @@ class OneShotTraining:
     """A supernet that a rival trains in a way of its own, which ends with its search."""
 
     request: SearchRequest
-    search: Callable[[SearchRequest], Found]
+    search: Callable[[SearchRequest], OneShotResult]
 
     @property
     def split(self) -> Split:
@@ -141,9 +141,9 @@ class OneShotTraining:
         """Train the supernet; the mean loss of every epoch."""
         return self.search(replace(self.request, checkpoint=checkpoint, on_epoch=on_epoch)).supernet.losses
 
-    def moved(self, there: Place) -> Self:
+    def moved(self, move: Move) -> Self:
         """The same with its images elsewhere."""
-        train, valid = there(self.request.train), there(self.request.valid)
+        train, valid = move(self.request.train), move(self.request.valid)
         return replace(self, request=replace(self.request, train=train, valid=valid))
 
 
@@ -273,10 +273,10 @@ def _moved(kinds: Sequence[AnyTraining], device: str) -> tuple[AnyTraining, ...]
     """Trainings with their images on a device; those that share images still do."""
     moved: dict[int, Split] = {}
 
-    def there(split: AnySplit) -> AnySplit:
+    def move(split: AnySplit) -> AnySplit:
         return moved.setdefault(id(split), split.to(device))  # type: ignore[return-value]
 
-    return tuple(kind.moved(there) for kind in kinds)
+    return tuple(kind.moved(move) for kind in kinds)
 
 
 def train_on_all_ranks(
