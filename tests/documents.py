@@ -96,6 +96,7 @@ def table(text: str, name: str) -> str:
     """The table between `<!-- NAME table -->` and `<!-- end -->`."""
     found = re.search(rf"<!-- {name} table -->\n(.*?)\n<!-- end -->", text, re.S)
     assert found, f"there is no {name} table"
+    assert "<!--" not in found[1], f"the {name} table is empty: put a line in it, which is written over"
     return found[1].strip()
 
 
