@@ -90,8 +90,8 @@ def trained_ensemble(name: str, harness: Harness) -> Ensemble:
 def hand_over(name: str, harness: Harness, searched: Harness | None) -> None:
     """Make what a method chose where it `searched` its choice here, too."""
     method = paper_method(name)
-    path = rival_file(harness.run.folder, method.name, "selection.json")
-    if searched is not None and not path.is_file():
+    if searched is not None and not method.has_chosen(harness.run.folder):
+        path = rival_file(harness.run.folder, method.name, "selection.json")
         files.write_json(path, method.selection(searched).to_json())
 
 
