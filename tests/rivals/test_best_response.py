@@ -11,17 +11,21 @@ from nesbs.spaces import toy_edges
 from nesbs.supernet import Estimator, SupernetSettings, build_supernet
 
 SMALL = SupernetSettings(epochs=3, cells=1, channels=2, batch_size=16, crop=0, skip_dead=True)
-FITTED = PosteriorSettings(batch_size=16, learning_rate=0.05, evidence=50)
+FITTED = PosteriorSettings(estimator="straight-through", batch_size=16, learning_rate=0.05, evidence=50)
+ESTIMATORS = pytest.mark.parametrize("estimator", ["straight-through", "leave-one-out"])
 
 
-def learned(noise, **more):
-    return best_response(SearchRequest(toy_edges(), noise.search_train, noise.search_valid, SMALL, **more), FITTED)
+def learned(noise, *, estimator="straight-through", **more):
+    request = SearchRequest(toy_edges(), noise.search_train, noise.search_valid, SMALL, **more)
+    return best_response(request, FITTED.model_copy(update={"estimator": estimator}))
 
 
-def test_the_posterior_leaves_uniform_and_the_supernet_is_trained(mini):
+@ESTIMATORS
+def test_the_posterior_leaves_uniform_and_the_supernet_is_trained(mini, estimator):
     settings = SupernetSettings(epochs=12, cells=1, channels=4, batch_size=32, crop=0, flip=False, skip_dead=True)
     supernet, posterior = best_response(
-        SearchRequest(toy_edges(), mini.search_train, mini.search_valid, settings), FITTED
+        SearchRequest(toy_edges(), mini.search_train, mini.search_valid, settings),
+        FITTED.model_copy(update={"estimator": estimator}),
     )
     assert supernet.losses[-1] < supernet.losses[0] - 0.3
     assert float(posterior.entropy()) < float(Posterior(toy_edges()).entropy()) - 0.05
@@ -31,18 +35,22 @@ def test_the_posterior_leaves_uniform_and_the_supernet_is_trained(mini):
     assert float(posterior.log_prob(dead).exp().sum()) < len(dead) / len(toy_edges())
 
 
-def test_without_the_prior_it_ends_on_the_best_architecture_and_with_it_it_would_not(noise, monkeypatch):
+@ESTIMATORS
+def test_without_the_prior_it_ends_on_the_best_architecture_and_with_it_it_would_not(noise, monkeypatch, estimator):
     """The paper's form has no KL (sec. 3.2): its optimum is a point, where that of the ELBO is p ∝ likelihood."""
     space, values = toy_edges(), torch.tensor([[0.0, 0.3, 0.6]] * 3)  # log-likelihood: a sum over the edges
     # However little the likelihood says: beside a thousandth of it the weakest prior would count.
     monkeypatch.setattr(Learner, "mixture_loss", lambda self, gates, *_: -(gates[0] * values).sum() / 1000)
+    of_each = lambda self, paths, *_: values[0][space.encode_all(paths)].sum(-1) / 1000  # noqa: E731
+    monkeypatch.setattr(Learner, "log_likelihoods", of_each)
     monkeypatch.setattr(Learner, "path_loss", lambda self, *_: 0 * self.supernet.network.head.bias.sum())
     settings = SMALL.model_copy(update={"epochs": 60})
     request = SearchRequest(space, noise.search_train, noise.search_valid, settings)
     best = space.architecture([2, 2, 2])
 
     def learned(**more):
-        return best_response(request, PosteriorSettings(batch_size=2, learning_rate=0.1, evidence=1, **more))[1]
+        fitting = {"estimator": estimator, "batch_size": 2, "learning_rate": 0.1, "evidence": 1}
+        return best_response(request, PosteriorSettings.of({**fitting, **more}))[1]
 
     assert float(learned().log_prob(best).exp()) > 0.95
     log_likelihood = leave_one_out(lambda drawn, _: values[0][space.encode_all(drawn)].sum(-1), 8)
@@ -74,8 +82,9 @@ def test_the_weights_step_does_not_touch_the_logits_nor_the_other_way_round(nois
     assert not posterior.logits.requires_grad
 
 
-def test_the_same_seed_gives_the_same_and_a_stop_loses_nothing(noise, tmp_path):
-    whole, expected = learned(noise, seed=3)
+@ESTIMATORS
+def test_the_same_seed_gives_the_same_and_a_stop_loses_nothing(noise, tmp_path, estimator):
+    whole, expected = learned(noise, seed=3, estimator=estimator)
 
     class StopError(Exception):
         pass
@@ -86,11 +95,11 @@ def test_the_same_seed_gives_the_same_and_a_stop_loses_nothing(noise, tmp_path):
 
     checkpoint = tmp_path / "state.safetensors"
     with pytest.raises(StopError):
-        learned(noise, seed=3, checkpoint=checkpoint, on_epoch=stop)
-    resumed, posterior = learned(noise, seed=3, checkpoint=checkpoint)
+        learned(noise, seed=3, estimator=estimator, checkpoint=checkpoint, on_epoch=stop)
+    resumed, posterior = learned(noise, seed=3, estimator=estimator, checkpoint=checkpoint)
     assert torch.equal(posterior.logits, expected.logits)
     assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), resumed.parameters(), strict=True))
-    assert not torch.equal(learned(noise, seed=4)[1].logits, expected.logits)
+    assert not torch.equal(learned(noise, seed=4, estimator=estimator)[1].logits, expected.logits)
 
 
 def test_the_discrepancy_is_the_gap_to_the_best_found(noise):
@@ -122,3 +131,6 @@ def test_settings_it_cannot_follow_are_refused(noise):
         best_response(asked(paths="fair"))
     with pytest.raises(NesbsError, match="needs supernet.affine=false on space toy-edges, which has `none`"):
         best_response(asked(affine=True))
+    best_response(
+        asked(affine=True, epochs=1, channels=2, cells=1), FITTED.model_copy(update={"estimator": "leave-one-out"})
+    )

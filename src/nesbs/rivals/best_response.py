@@ -1,6 +1,6 @@
 """The best-response posterior (SNAS, GDAS; paper, app. C.2): learned while the supernet is trained, not after it.
 
-    each step   α ← α + Adam(∇_α  log-likelihood of a validation batch, straight-through Gumbel-Softmax)
+    each step   α ← α + Adam(∇_α  log-likelihood of a validation batch, estimated as for the other posterior)
                 A ∼ p_α;  weights on the path A ← SGD on a training batch
 
 The likelihood alone, without the KL to the prior (sec. 3.2): nothing holds it back from a single architecture.
@@ -9,6 +9,7 @@ What is good early is drawn more often and so trained more (the Matthew effect):
 architectures is lost, which is why the paper fits its posterior afterwards, on a supernet trained uniformly.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,9 +17,10 @@ from torch import Tensor
 
 from nesbs import metrics, rng
 from nesbs.errors import NesbsError
-from nesbs.posterior import Posterior, PosteriorSettings, straight_through
+from nesbs.posterior import Posterior, PosteriorSettings, Surrogate, leave_one_out, straight_through
 from nesbs.rivals.learner import LEARNING_RATE, Learner, Step, learn, likeliest_of, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
 
 NAME = "best response"  # of its random streams
@@ -34,8 +36,8 @@ class LearnedTogether(NamedTuple):
 def best_response(request: SearchRequest, posterior: PosteriorSettings | None = None) -> LearnedTogether:
     """Train a supernet and its posterior together.
 
-    Of `posterior` the learning rate, weight decay, batch size, Gumbel temperature and temperature count; its steps
-    are the supernet's.
+    Of `posterior` the estimator of the gradient (by default the paper's), learning rate, weight decay, batch size and
+    temperatures count; its steps are the supernet's.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -46,26 +48,33 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
     >>> 0 < float(learned.entropy()) < float(Posterior(toy_edges()).entropy())
     True
     """
-    fitted = posterior or PosteriorSettings()
+    fitted = posterior or PosteriorSettings(estimator="straight-through")
     if request.settings.paths != "one":
         raise NesbsError("the best-response posterior draws its own paths: set supernet.paths=one")
-    learner = Learner(request.supernet(mixed_by="the best-response posterior"))
+    mixes = fitted.estimator == "straight-through"
+    learner = Learner(request.supernet(mixed_by="the best-response posterior" if mixes else None))
 
-    def gradient(step: Step) -> Tensor:
-        def log_likelihood(gates: Tensor, _: int) -> Tensor:
+    def surrogate_of(step: Step) -> Surrogate:
+        def of_mixture(gates: Tensor, _: int) -> Tensor:
             return -learner.mixture_loss(gates, step.images, step.labels).cpu()
 
-        surrogate = straight_through(log_likelihood, fitted.gumbel_temperature)
-        slope = learner.slope(lambda now: surrogate(now, step.batch.step, step.random))
+        def of_each(paths: Sequence[Architecture], _: int) -> Tensor:
+            return learner.log_likelihoods(paths, step.images, step.labels).cpu()
+
+        if mixes:
+            return straight_through(of_mixture, fitted.gumbel_temperature)
+        return leave_one_out(of_each, fitted.architectures)
+
+    def gradient(step: Step) -> Tensor:
+        slope = learner.slope(lambda now: surrogate_of(step)(now, step.batch.step, step.random))
         return slope - fitted.weight_decay * learner.logits.cpu()  # as Adam has it
 
-    def loss(step: Step) -> Tensor:
+    def path(step: Step) -> Architecture:
         random = rng.generator(request.seed, NAME, "path", step.batch.epoch, step.batch.step)
-        path = live_path(request, lambda: learner.posterior().sample(1, generator=random)[0])
-        return learner.path_loss(step.batch, path)
+        return live_path(request, lambda: learner.posterior().sample(1, generator=random)[0])
 
     own = replace(request, learning_rate=fitted.learning_rate)
-    learn(learner, own, name=NAME, gradient=gradient, loss=loss, batch_size=fitted.batch_size)
+    learn(learner, own, name=NAME, gradient=gradient, path=path, batch_size=fitted.batch_size)
     return LearnedTogether(learner.supernet, learner.posterior().tempered(fitted.temperature))
 
 
@@ -84,6 +93,7 @@ def snas(request: SearchRequest) -> SearchResult:
     True
     """
     fitted = PosteriorSettings(
+        estimator="straight-through",
         learning_rate=LEARNING_RATE if request.learning_rate is None else request.learning_rate,
         batch_size=request.settings.batch_size,
     )

@@ -100,8 +100,7 @@ def enas(request: SearchRequest) -> SearchResult:
         theta = learner.logits.cpu().clone().requires_grad_()
         drawn, log_prob, entropy = learner.draw(theta, DRAWN, step.random)
         with torch.no_grad():
-            predicted = torch.stack([learner.supernet(step.images, path).argmax(-1) for path in drawn])
-            rewards = (predicted == step.labels).float().mean(-1)
+            rewards = (learner.predict(step.images, drawn).argmax(-1) == step.labels).float().mean(-1)
             mean = rewards.mean()
             before = torch.where(learner.baseline.isnan(), mean, learner.baseline)
             learner.baseline.copy_(DECAY * before + (1 - DECAY) * mean)
@@ -109,11 +108,10 @@ def enas(request: SearchRequest) -> SearchResult:
         (slope,) = torch.autograd.grad(objective, theta)
         return slope
 
-    def loss(step: Step) -> Tensor:
-        path = live_path(request, lambda: learner.draw(learner.logits.cpu(), 1, step.random)[0][0])
-        return learner.path_loss(step.batch, path)
+    def path(step: Step) -> Architecture:
+        return live_path(request, lambda: learner.draw(learner.logits.cpu(), 1, step.random)[0][0])
 
-    learn(learner, request, name="enas", gradient=gradient, loss=loss, learning_rate=LEARNING_RATE)
+    learn(learner, request, name="enas", gradient=gradient, path=path, learning_rate=LEARNING_RATE)
     random = rng.generator(request.seed, "enas", "drawn")
     drawn = samples_of(request, lambda count: learner.draw(learner.logits.cpu(), count, random)[0])
     return best_of(request, learner.supernet, drawn)

@@ -13,6 +13,7 @@ from torch import Tensor
 from nesbs.posterior import straight_through
 from nesbs.rivals.learner import Learner, Step, learn, likeliest_of, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.spaces import Architecture
 
 HOTTEST, COLDEST = 10.0, 0.1  # of the paper
 
@@ -38,10 +39,10 @@ def gdas(request: SearchRequest) -> SearchResult:
         surrogate = straight_through(log_likelihood, HOTTEST + (COLDEST - HOTTEST) * step.share)
         return learner.slope(lambda now: surrogate(now, 0, step.random))
 
-    def loss(step: Step) -> Tensor:
+    def path(step: Step) -> Architecture:
         draw = learner.posterior().sample
-        return learner.path_loss(step.batch, live_path(request, lambda: draw(1, generator=step.random)[0]))
+        return live_path(request, lambda: draw(1, generator=step.random)[0])
 
-    learn(learner, request, name="gdas", gradient=gradient, loss=loss, momentum=0.5)
+    learn(learner, request, name="gdas", gradient=gradient, path=path, momentum=0.5)
     posterior = learner.posterior()
     return SearchResult(likeliest_of(request, posterior, posterior.mode(), "gdas"), learner.supernet)

@@ -21,8 +21,8 @@ from nesbs.rivals.pools import likeliest_allowed
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.samplers import draws_within
 from nesbs.spaces import Architecture
-from nesbs.supernet import Estimator, Supernet
-from nesbs.training import Batch, train
+from nesbs.supernet import Estimator, FusedStep, Supernet, fits
+from nesbs.training import Batch, Objective, train
 
 LEARNING_RATE = 3e-4  # of DARTS's α, and of the methods that came after it
 TRIES = 100  # draws of a path before a dead one is taken
@@ -38,6 +38,7 @@ class Learner(nn.Module):
     mean: Tensor
     square: Tensor
     steps: Tensor
+    fused: FusedStep | None = None  # while a GPU trains paths by our kernels
 
     def __init__(self, supernet: Supernet, start: Tensor | None = None) -> None:
         super().__init__()
@@ -61,6 +62,17 @@ class Learner(nn.Module):
     def mixture_loss(self, gates: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The loss of all operations at once, weighted by `gates` (kinds of cell, edges, operations)."""
         return F.cross_entropy(self.supernet.mixture_of_open(images, gates), labels)
+
+    @torch.no_grad()
+    def predict(self, images: Tensor, paths: Sequence[Architecture]) -> Tensor:
+        """Logits (paths, batch, classes), without gradients, valid until the next call."""
+        if self.fused is not None:
+            return self.fused.predict(images, paths)
+        return torch.stack([self.supernet(images, path) for path in paths])
+
+    def log_likelihoods(self, paths: Sequence[Architecture], images: Tensor, labels: Tensor) -> Tensor:
+        """The mean log-likelihood of a batch under each of several paths, without gradients, (paths,)."""
+        return -metrics.nll(self.predict(images, paths).log_softmax(-1), labels)
 
     def path_loss(self, batch: Batch, path: Architecture) -> Tensor:
         """The loss of a training batch along a path."""
@@ -103,13 +115,15 @@ def learn(
     *,
     name: str,
     gradient: Callable[[Step], Tensor],
-    loss: Callable[[Step], Tensor],
+    path: Callable[[Step], Architecture] | None = None,
+    loss: Callable[[Step], Tensor] | None = None,
     learning_rate: float = LEARNING_RATE,
     momentum: float = 0.9,
     batch_size: int | None = None,
 ) -> None:
-    """Train weights by `loss` and `learner.logits` along `gradient` (uphill), a step of each in turn.
+    """Train weights and, along `gradient` (uphill), `learner.logits`, a step of each in turn.
 
+    A step trains the weights on its `path`, on a GPU by our kernels where they fit, or by a `loss` of the method's own.
     The request's learning rate goes before `learning_rate`, the method's own. Validation batches hold `batch_size`
     images, by default as many as training batches.
     """
@@ -119,23 +133,45 @@ def learn(
     size = min(batch_size or settings.batch_size, len(valid))
     learner.to(train_images.device)
 
-    def step(batch: Batch) -> Tensor:
+    def climbed(batch: Batch) -> Step:
         random = rng.generator(request.seed, name, batch.epoch, batch.step)
         index = torch.randperm(len(valid), generator=random)[:size].to(valid.device)
         now = Step(batch, valid.pixels(index), valid.labels[index], random, batch.epoch / settings.epochs)
         learner.climb(gradient(now).to(learner.logits.device), rate, momentum=momentum)
+        return now
+
+    def plain(batch: Batch) -> Tensor:
+        now = climbed(batch)
+        if path is not None:
+            return learner.path_loss(batch, path(now))
+        assert loss is not None
         return loss(now)
 
+    def record(_: object, batch: Batch, optimiser: torch.optim.SGD) -> Callable[[Batch], Tensor]:
+        assert path is not None
+        learner.fused = fused = FusedStep(network, None, batch, settings, optimiser)
+        lower = settings.lower_precision(batch.images.device)
+
+        def step(batch: Batch) -> Tensor:
+            with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=lower):
+                now = climbed(batch)
+            return fused.along(batch, path(now))
+
+        return step
+
+    network = learner.supernet.network
+    by_kernels = path is not None and settings.record and fits(network, train_images.device, train_images.size)
     learner.supernet.losses = train(
         learner,
         train_images,
-        step,
+        Objective(plain, record=record if by_kernels else None),
         settings,
         seed=request.seed,
         purpose=(name,),
         checkpoint=request.checkpoint,
         on_epoch=request.on_epoch,
     )
+    learner.fused = None
     learner.supernet.eval()
 
 

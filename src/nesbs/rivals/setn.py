@@ -11,6 +11,7 @@ from nesbs import rng
 from nesbs.posterior import Posterior
 from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path, samples_of
 from nesbs.rivals.request import SearchRequest, SearchResult
+from nesbs.spaces import Architecture
 
 
 def setn(request: SearchRequest) -> SearchResult:
@@ -34,10 +35,10 @@ def setn(request: SearchRequest) -> SearchResult:
 
         return -learner.slope(mixture_loss)
 
-    def loss(step: Step) -> Tensor:
-        return learner.path_loss(step.batch, live_path(request, lambda: space.sample(generator=step.random)))
+    def path(step: Step) -> Architecture:
+        return live_path(request, lambda: space.sample(generator=step.random))
 
-    learn(learner, request, name="setn", gradient=gradient, loss=loss, momentum=0.5)
+    learn(learner, request, name="setn", gradient=gradient, path=path, momentum=0.5)
     random = rng.generator(request.seed, "setn", "drawn")
     drawn = samples_of(request, lambda count: learner.posterior().sample(count, generator=random))
     return best_of(request, learner.supernet, drawn)

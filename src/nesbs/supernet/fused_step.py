@@ -18,25 +18,28 @@ from nesbs.training import Batch, TrainingSettings, capture_graph
 
 
 class FusedStep:
-    """The step of a supernet; it trains the architectures that `paths` has for the epoch and the step."""
+    """The step of a supernet; it trains the architectures that `paths` has for the epoch and the step.
+
+    Without `paths` it is told the architecture of each step (`along`).
+    """
 
     def __init__(
         self,
         network: PathNetwork,
-        paths: Sequence[Sequence[Group]],
+        paths: Sequence[Sequence[Group]] | None,
         batch: Batch,
         settings: TrainingSettings,
         optimiser: torch.optim.Optimizer,
     ) -> None:
-        self._space, self._paths, self._settings, self._optimiser = network.space, paths, settings, optimiser
-        self._epoch = -1  # that is planned
+        self._space, self._paths, self._settings, self._optimiser = network.space, paths or (), settings, optimiser
+        self._epoch, self._planned = -1, list[Tensor]()  # the epoch that is planned, and its steps
         device = batch.images.device
         self._lower = settings.lower_precision(device)
         self._parameters = ParameterVector(network, optimiser)
         rows, self._leaves = self._rows(network)
-        self._network = fused_network(network, rows)
+        self._network = fused_network(network, rows, lower_precision=self._lower)
         self._sort_parameters()
-        most = max(len(group) for epoch in paths for group in epoch)
+        most = max((len(group) for epoch in self._paths for group in epoch), default=1)
         self._path_numbers: dict[Architecture, tuple[list[int], Tensor]] = {}
         self._images, self._labels = batch.images.clone(), batch.labels.clone()
         self._codes = torch.tensor([self._network.idle()] * most, dtype=torch.int32, device=device)
@@ -81,33 +84,40 @@ class FusedStep:
                 leaves.append(leaf)
         return rows, leaves
 
-    @torch.no_grad()
     def __call__(self, batch: Batch) -> Tensor:
         """Train one group of architectures on one batch; the loss, valid until the next call."""
         if batch.epoch != self._epoch:
-            self._begin(batch.epoch)
-        self._images.copy_(batch.images)
-        self._labels.copy_(batch.labels)
-        self._codes.copy_(self._planned[0][batch.step])
-        self._weight.copy_(self._planned[1][batch.step])
-        self._used.copy_(self._planned[2][batch.step])
+            self._epoch, self._planned = batch.epoch, self._plan(self._paths[batch.epoch])
+        return self._train(batch, *(tensor[batch.step] for tensor in self._planned))
+
+    def along(self, batch: Batch, path: Architecture) -> Tensor:
+        """Train one architecture on one batch; the loss, valid until the next call."""
+        return self._train(batch, *(tensor[0] for tensor in self._plan([(path,)])))
+
+    def predict(self, images: Tensor, architectures: Sequence[Architecture]) -> Tensor:
+        """Logits (architectures, batch, classes) by the weights as they are now, valid until the next call."""
+        return self._network.predict(images, architectures)
+
+    @torch.no_grad()
+    def _train(self, batch: Batch, codes: Tensor, weight: Tensor, used: Tensor) -> Tensor:
+        """Run the step for codes (paths, numbers), weights of their losses (paths,) and parameters in use."""
+        now = (batch.images, batch.labels, codes, weight, used)
+        for ours, theirs in zip((self._images, self._labels, self._codes, self._weight, self._used), now, strict=True):
+            ours.copy_(theirs)
         self._run()
         return self._loss
 
-    def _begin(self, epoch: int) -> None:
-        """Plan the steps of an epoch on the device: codes, the weight of each path's loss, parameters in use."""
-        groups = self._paths[epoch]
+    def _plan(self, groups: Sequence[Group]) -> list[Tensor]:
+        """Steps planned on the device: codes, the weight of each path's loss, parameters in use; each (steps, …)."""
         rows = [self._row(path) for group in groups for path in group]
         sizes = torch.tensor([len(group) for group in groups])
         # A group may be smaller: the rest is idle and has no weight.
         there = torch.arange(len(self._weight)) < sizes[:, None]  # (steps, paths)
         codes = torch.tensor(self._network.idle(), dtype=torch.int32).repeat(*there.shape, 1)
         codes[there] = torch.tensor([numbers for numbers, _ in rows], dtype=torch.int32)
-        weight = there / sizes[:, None]
         used = torch.zeros(*there.shape, len(self._used), dtype=torch.bool)
         used[there] = torch.stack([used for _, used in rows])
-        self._planned = [tensor.to(self._codes.device) for tensor in (codes, weight, used.any(1))]
-        self._epoch = epoch
+        return [tensor.to(self._codes.device) for tensor in (codes, there / sizes[:, None], used.any(1))]
 
     def _row(self, path: Architecture) -> tuple[list[int], Tensor]:
         """A path's codes and the parameters that it uses, (parameters,)."""
