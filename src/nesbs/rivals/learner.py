@@ -61,7 +61,9 @@ class Learner(nn.Module):
 
     def mixture_loss(self, gates: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The loss of all operations at once, weighted by `gates` (kinds of cell, edges, operations)."""
-        return F.cross_entropy(self.supernet.mixture_of_open(images, gates), labels)
+        lower = self.supernet.settings.lower_precision(images.device)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=lower):
+            return F.cross_entropy(self.supernet.mixture_of_open(images, gates), labels)
 
     @torch.no_grad()
     def predict(self, images: Tensor, paths: Sequence[Architecture]) -> Tensor:
@@ -150,14 +152,8 @@ def learn(
     def record(_: object, batch: Batch, optimiser: torch.optim.SGD) -> Callable[[Batch], Tensor]:
         assert path is not None
         learner.fused = fused = FusedStep(network, None, batch, settings, optimiser)
-        lower = settings.lower_precision(batch.images.device)
-
-        def step(batch: Batch) -> Tensor:
-            with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=lower):
-                now = climbed(batch)
-            return fused.along(batch, path(now))
-
-        return step
+        # Outside of autocast: it would keep rounded weights, and what is recorded in it would never see new ones.
+        return lambda batch: fused.along(batch, path(climbed(batch)))
 
     network = learner.supernet.network
     by_kernels = path is not None and settings.record and fits(network, train_images.device, train_images.size)
