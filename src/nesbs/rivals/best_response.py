@@ -18,7 +18,7 @@ from torch import Tensor
 from nesbs import metrics, rng
 from nesbs.errors import NesbsError
 from nesbs.posterior import Posterior, PosteriorSettings, Surrogate, leave_one_out, straight_through
-from nesbs.rivals.learner import LEARNING_RATE, Learner, Step, learn, likeliest_of, live_path
+from nesbs.rivals.learner import LEARNING_RATE, Ascent, Learner, Step, learn_paths, likeliest_of, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture
 from nesbs.supernet import Estimator, Supernet
@@ -74,7 +74,7 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
         return live_path(request, lambda: learner.posterior().sample(1, generator=random)[0])
 
     own = replace(request, learning_rate=fitted.learning_rate)
-    learn(learner, own, name=NAME, gradient=gradient, path=path, batch_size=fitted.batch_size)
+    learn_paths(learner, own, Ascent(gradient, batch_size=fitted.batch_size), path, name=NAME)
     return LearnedTogether(learner.supernet, learner.posterior().tempered(fitted.temperature))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nesbs.data import steps_per_epoch
 from nesbs.posterior import Posterior
-from nesbs.rivals.learner import Learner, Step, learn, likeliest_of
+from nesbs.rivals.learner import Ascent, Learner, Step, learn, likeliest_of
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture
 from nesbs.training import learning_rate as scheduled
@@ -62,7 +62,7 @@ def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult
         return loss(learner.posterior().logits, step.batch.images, step.batch.labels)
 
     name = "darts-2nd" if second_order else "darts"
-    learn(learner, request, name=name, gradient=gradient, loss=train_loss, momentum=MOMENTUM)
+    learn(learner, request, Ascent(gradient, momentum=MOMENTUM), train_loss, name=name)
     posterior = learner.posterior()
     return SearchResult(likeliest_of(request, posterior, derive(posterior), name), learner.supernet)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nesbs import rng
-from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path, samples_of
+from nesbs.rivals.learner import Ascent, Learner, Step, best_of, learn_paths, live_path, samples_of
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture, Space
 from nesbs.supernet import Supernet
@@ -111,7 +111,7 @@ def enas(request: SearchRequest) -> SearchResult:
     def path(step: Step) -> Architecture:
         return live_path(request, lambda: learner.draw(learner.logits.cpu(), 1, step.random)[0][0])
 
-    learn(learner, request, name="enas", gradient=gradient, path=path, learning_rate=LEARNING_RATE)
+    learn_paths(learner, request, Ascent(gradient, learning_rate=LEARNING_RATE), path, name="enas")
     random = rng.generator(request.seed, "enas", "drawn")
     drawn = samples_of(request, lambda count: learner.draw(learner.logits.cpu(), count, random)[0])
     return best_of(request, learner.supernet, drawn)

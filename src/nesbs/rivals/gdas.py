@@ -11,7 +11,7 @@ A space that chooses a node's inputs has them drawn as its operations are.
 from torch import Tensor
 
 from nesbs.posterior import straight_through
-from nesbs.rivals.learner import Learner, Step, learn, likeliest_of, live_path
+from nesbs.rivals.learner import Ascent, Learner, Step, learn_paths, likeliest_of, live_path
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture
 
@@ -43,6 +43,6 @@ def gdas(request: SearchRequest) -> SearchResult:
         draw = learner.posterior().sample
         return live_path(request, lambda: draw(1, generator=step.random)[0])
 
-    learn(learner, request, name="gdas", gradient=gradient, path=path, momentum=0.5)
+    learn_paths(learner, request, Ascent(gradient, momentum=0.5), path, name="gdas")
     posterior = learner.posterior()
     return SearchResult(likeliest_of(request, posterior, posterior.mode(), "gdas"), learner.supernet)

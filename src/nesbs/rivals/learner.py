@@ -111,63 +111,80 @@ class Step:
     share: float  # of the epochs that are behind, from 0 to 1
 
 
-def learn(
-    learner: Learner,
-    request: SearchRequest,
-    *,
-    name: str,
-    gradient: Callable[[Step], Tensor],
-    path: Callable[[Step], Architecture] | None = None,
-    loss: Callable[[Step], Tensor] | None = None,
-    learning_rate: float = LEARNING_RATE,
-    momentum: float = 0.9,
-    batch_size: int | None = None,
-) -> None:
-    """Train weights and, along `gradient` (uphill), `learner.logits`, a step of each in turn.
+@dataclass(frozen=True)
+class Ascent:
+    """How the logits learn: uphill along `gradient`, by Adam.
 
-    A step trains the weights on its `path`, on a GPU by our kernels where they fit, or by a `loss` of the method's own.
     The request's learning rate goes before `learning_rate`, the method's own. Validation batches hold `batch_size`
     images, by default as many as training batches.
     """
-    settings = request.settings
-    train_images, valid = settings.seen(request.train), settings.seen(request.valid)
-    rate = learning_rate if request.learning_rate is None else request.learning_rate
-    size = min(batch_size or settings.batch_size, len(valid))
-    learner.to(train_images.device)
 
-    def climbed(batch: Batch) -> Step:
+    gradient: Callable[[Step], Tensor]
+    learning_rate: float = LEARNING_RATE
+    momentum: float = 0.9
+    batch_size: int | None = None
+
+
+def learn(
+    learner: Learner, request: SearchRequest, ascent: Ascent, loss: Callable[[Step], Tensor], *, name: str
+) -> None:
+    """Train the logits along their gradient and the weights by `loss`, a step of each in turn."""
+    climb = _climber(learner, request, ascent, name)
+    _train(learner, request, Objective(lambda batch: loss(climb(batch))), name)
+
+
+def learn_paths(
+    learner: Learner, request: SearchRequest, ascent: Ascent, path: Callable[[Step], Architecture], *, name: str
+) -> None:
+    """Train the logits along their gradient and the weights on one path, a step of each in turn.
+
+    On a GPU our kernels train the path, where they fit.
+    """
+    settings, network = request.settings, learner.supernet.network
+    climb = _climber(learner, request, ascent, name)
+
+    def plain(batch: Batch) -> Tensor:
+        return learner.path_loss(batch, path(climb(batch)))
+
+    def record(_: object, batch: Batch, optimiser: torch.optim.SGD) -> Callable[[Batch], Tensor]:
+        learner.fused = fused = FusedStep(network, None, batch, settings, optimiser)
+        # Outside of autocast: it would keep rounded weights, and what is recorded in it would never see new ones.
+        return lambda batch: fused.along(batch, path(climb(batch)))
+
+    by_kernels = settings.record and fits(network, request.train.device, settings.size(request.train))
+    _train(learner, request, Objective(plain, record=record if by_kernels else None), name)
+    learner.fused = None
+
+
+def _climber(learner: Learner, request: SearchRequest, ascent: Ascent, name: str) -> Callable[[Batch], Step]:
+    """What takes one step of the logits beside a training batch, on a validation batch of its own."""
+    settings = request.settings
+    valid = settings.seen(request.valid)
+    rate = ascent.learning_rate if request.learning_rate is None else request.learning_rate
+    size = min(ascent.batch_size or settings.batch_size, len(valid))
+
+    def climb(batch: Batch) -> Step:
         random = rng.generator(request.seed, name, batch.epoch, batch.step)
         index = torch.randperm(len(valid), generator=random)[:size].to(valid.device)
         now = Step(batch, valid.pixels(index), valid.labels[index], random, batch.epoch / settings.epochs)
-        learner.climb(gradient(now).to(learner.logits.device), rate, momentum=momentum)
+        learner.climb(ascent.gradient(now).to(learner.logits.device), rate, momentum=ascent.momentum)
         return now
 
-    def plain(batch: Batch) -> Tensor:
-        now = climbed(batch)
-        if path is not None:
-            return learner.path_loss(batch, path(now))
-        assert loss is not None
-        return loss(now)
+    return climb
 
-    def record(_: object, batch: Batch, optimiser: torch.optim.SGD) -> Callable[[Batch], Tensor]:
-        assert path is not None
-        learner.fused = fused = FusedStep(network, None, batch, settings, optimiser)
-        # Outside of autocast: it would keep rounded weights, and what is recorded in it would never see new ones.
-        return lambda batch: fused.along(batch, path(climbed(batch)))
 
-    network = learner.supernet.network
-    by_kernels = path is not None and settings.record and fits(network, train_images.device, train_images.size)
+def _train(learner: Learner, request: SearchRequest, objective: Objective, name: str) -> None:
+    images = request.settings.seen(request.train)
     learner.supernet.losses = train(
-        learner,
-        train_images,
-        Objective(plain, record=record if by_kernels else None),
-        settings,
+        learner.to(images.device),
+        images,
+        objective,
+        request.settings,
         seed=request.seed,
         purpose=(name,),
         checkpoint=request.checkpoint,
         on_epoch=request.on_epoch,
     )
-    learner.fused = None
     learner.supernet.eval()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nesbs import rng
 from nesbs.posterior import Posterior
-from nesbs.rivals.learner import Learner, Step, best_of, learn, live_path, samples_of
+from nesbs.rivals.learner import Ascent, Learner, Step, best_of, learn_paths, live_path, samples_of
 from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture
 
@@ -38,7 +38,7 @@ def setn(request: SearchRequest) -> SearchResult:
     def path(step: Step) -> Architecture:
         return live_path(request, lambda: space.sample(generator=step.random))
 
-    learn(learner, request, name="setn", gradient=gradient, path=path, momentum=0.5)
+    learn_paths(learner, request, Ascent(gradient, momentum=0.5), path, name="setn")
     random = rng.generator(request.seed, "setn", "drawn")
     drawn = samples_of(request, lambda count: learner.posterior().sample(count, generator=random))
     return best_of(request, learner.supernet, drawn)
