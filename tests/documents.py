@@ -33,6 +33,7 @@ SMALLER = {
     "rivals.pool_epochs=12": "rivals.pool_epochs=1",
     "members.epochs=24": "members.epochs=2",
     "supernet.epochs=30": "supernet.epochs=2",
+    "posterior.steps=200": "posterior.steps=2",
     f'rivals.architecture="{CELL}+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"': f'rivals.architecture="{CELL}"',
 }
 # Added to a command of this name: what makes it short.

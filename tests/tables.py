@@ -868,6 +868,40 @@ def _paired(values, others):
     return apart.mean(), t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / len(apart) ** 0.5
 
 
+def interval(values, others):
+    """The mean difference, and the ends of its 95 % interval."""
+    mean, half = _paired(values, others)
+    return mean, mean - half, mean + half
+
+
+def judged_apart(files, way, judge, other):
+    """How much better the members are that a judge chose, without the gain, than another's, or than all drawn."""
+    rows = [row for file in files for row in read("judges", f"{file}.json")["rows"]]
+
+    def accuracies(chosen, judge):
+        same = [row for row in rows if (row["chosen"], row.get("judge")) == (chosen, judge) and not row.get("gain")]
+        return np.array([row["accuracy"] for row in same])
+
+    return interval(accuracies(way, judge), accuracies(way if other else "candidates", other))
+
+
+def likeliest_apart(rounds, share):
+    """The accuracies of the likeliest ensembles that are so far apart, a mean for every search."""
+    found = {}
+    for row in read("judges", "apart.json")["rows"]:
+        if (row["rounds"], row.get("apart")) == (rounds, share):
+            found.setdefault(row["seed"], []).append(row["accuracy"])
+    return np.array([fmean(same) for same in found.values()])
+
+
+def drawn_by(sampler, variance, delta):
+    """The accuracies of members as a sampler draws them, one of each posterior, in their order."""
+    kind = (sampler, variance, delta)
+    rows = read("samplers", "samplers.json")["rows"]
+    same = [row for row in rows if (row["sampler"], row.get("variance"), row.get("delta")) == kind]
+    return np.array([row["accuracy"] for row in sorted(same, key=lambda row: row["posterior"])])
+
+
 def one_run(name):
     """A run whole: errors and NLL of the ensemble and its members, disagreement, and what each part took."""
     metrics, record = (read(name, f"{file}.json") for file in ("metrics", "record"))
@@ -913,7 +947,7 @@ def shifted():
 
     (ensemble, *members), (single, *_) = networks("cifar10-headline", "shift"), networks("nasbench201", "best")
     names = ("KL divergence to people's labels (CIFAR-10H)", "AUROC against `fashion-mini`, by entropy")
-    lines = ["| measure | the ensemble | its networks, mean | the benchmark's best, one network |", "| --- " * 4 + "|"]
+    lines = ["| measure | the ensemble | its networks, mean | `best`, one network |", "| --- " * 4 + "|"]
     for name, *values in zip(names, ensemble, map(fmean, zip(*members, strict=True)), single, strict=True):
         lines.append(f"| {name} | {' | '.join(f'{value:.4f}' for value in values)} |")
     return "\n".join(lines)

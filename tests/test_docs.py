@@ -354,8 +354,16 @@ def test_what_a_shorter_demo_loses_is_told():
     said = words("results")
     assert "lost nothing that five seeds show: error {} %, NLL {}.".format(*shorter) in said
     assert "has {} and {} above on the same machine, and had {} and {} on another".format(*longer, *before) in said
-    told = "did lose: {} % and {}, at twice the learning rate {} % and {} (five seeds".format(*nine_epochs, *at_twice)
-    assert told in said
+    short, others = (
+        {key: np.array([seed[key] for seed in found[name]]) for key in ("error", "nll")} for name in names[1:]
+    )
+    twelve = {key: np.array([seed[key] for seed in found[half]]) for key in ("error", "nll")}
+    lost = tables.interval(short["nll"], twelve["nll"])
+    assert "lost by NLL: {} % and {} (NLL {:+.4f}, {:.4f} to {:.4f})".format(*nine_epochs, *lost) in said
+    unclear = tables.interval(100 * short["error"], 100 * twelve["error"])
+    told = "by error ({:+.2f}, {:.2f} to {:+.2f}), and at twice the learning rate".format(*unclear).replace(" -", " −")
+    assert f"{told} ({at_twice[0]} % and {at_twice[1]}), they are not told apart" in said
+    assert all(low < 0 < high for _, low, high in (tables.interval(others[key], twelve[key]) for key in others))
     for column in zip(*means, strict=True):
         assert sorted(column) == [column[3], column[0], column[4], column[2], column[1]]
 
@@ -363,6 +371,13 @@ def test_what_a_shorter_demo_loses_is_told():
 def test_the_results_page_has_the_means_of_the_demo():
     assert tables.demo_in_words() in words("results")
     assert tables.demo_wins() in words("results")
+    ours, chance = ([[row[kind][key] for row in tables.demo_metrics().values()] for key in ("error", "nll")]
+                    for kind in ("ensemble", "uniform"))  # fmt: skip
+    error, nll = (tables.interval(np.array(other), np.array(own)) for own, other in zip(ours, chance, strict=True))
+    told = "{:.2f} points of error less ({:.2f} to {:.2f}), ".format(*(100 * value for value in error))
+    assert told + "{:.4f} of NLL ({:.4f} to {:.4f})".format(*nll) in words("results")
+    assert "({:.2f} points less, {:.2f} to {:.2f})".format(*(100 * value for value in error)) in words("README")
+    assert "({:.4f} less, {:.4f} to {:.4f})".format(*nll) in words("README")
 
 
 NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
@@ -399,22 +414,34 @@ def test_what_the_compare_page_says_of_the_curves_is_in_the_record():
     def gap(*which):
         return tables.gap("curves-forward", *which)
 
-    def said(*which):
-        return "{:.2f} ± {:.2f}".format(*(abs(value) for value in gap(*which)))
+    def interval(*which):
+        mean, half = gap(*which)
+        return abs(mean), *sorted(abs(mean + side * half) for side in (-1, 1))
 
     def apart(one, other):  # where they differ beyond chance, and who is ahead
         found = {(size, budget): gap(one, other, size, budget) for size in (3, 5) for budget in BUDGETS}
         return {where: mean < 0 for where, (mean, half) in found.items() if abs(mean) > half}
 
     page = words("compare")
-    assert f"below NES-RE at 5, by {said('nesbs-mc', 'nes-re', 5, 5)} points" in page
-    assert f"below NES-RS at 10, by {said('nesbs-mc', 'nes-rs', 5, 10)}" in page
-    assert f"NES-RE at 60, by {said('nesbs-mc', 'nes-re', 5, 60)}" in page
+    pair = "{:.2f} points for ensembles of five ({:.2f} to {:.2f})"
+    assert "below NES-RE at 5, by " + pair.format(*interval("nesbs-mc", "nes-re", 5, 5)) in page
+    short = "{:.2f} ({:.2f} to {:.2f}"
+    assert "below NES-RS at 10, by " + short.format(*interval("nesbs-mc", "nes-rs", 5, 10)) in page
+    assert "NES-RE at 60, by " + short.format(*interval("nesbs-mc", "nes-re", 5, 60)) in page
     assert apart("nesbs-mc", "nes-re") == {(3, 5): True, (5, 5): True, (5, 60): False}
     assert apart("nesbs-mc", "nes-rs") == {(5, 10): True}
     assert apart("nesbs", "nes-rs") == {(3, budget): False for budget in (40, 50, 60, 80, 100)}
-    assert f"worth {said('nes-rs', 'urs', 3, 100)} points" in page
-    assert f"{said('nes-rs', 'urs', 5, 100)} for ensembles of five" in page
+    behind = {where: lower for where, lower in apart("nesbs", "nesbs-mc").items() if not lower}
+    assert behind == {(3, budget): False for budget in (30, 40, 50, 60, 80, 100)}
+    losses = [gap("nesbs", "nesbs-mc", *where)[0] for where in behind]
+    assert f"from a budget of 30 on (by {min(losses):.2f} to {max(losses):.2f} points)" in page
+    assert {where: lower for where, lower in apart("nesbs", "nesbs-mc").items() if lower} == {(5, 20): True}
+    assert "where they are better by {:.2f} ({:.2f} to {:.2f})".format(*interval("nesbs", "nesbs-mc", 5, 20)) in page
+    lost = {(3, 50): False, (3, 100): False}  # to NES-RE; ahead of it at the smallest budget alone
+    assert apart("nesbs", "nes-re") == {(3, 5): True, (5, 5): True} | lost
+    three, five = (interval("nes-rs", "urs", size, 100) for size in (3, 5))
+    assert "worth {:.2f} points ({:.2f} to {:.2f}) for ensembles of three".format(*three) in page
+    assert "{:.2f} ({:.2f} to {:.2f}) for ensembles of five".format(*five) in page
     seconds = tables.read("curves-forward", "curves.json")["seconds"]
     points = [one["points"] for one in seconds]
     assert f"it took {seconds[0]['posterior']:.0f} s beside other work" in page
@@ -548,8 +575,16 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert "one {} points higher ({} to {})".format(*behind["random"]) in said
     rivals = ("deep", "nes-rs", "nes-re", "urs")
     assert min(rivals, key=lambda name: means[name]["error"]["mean"]) == "deep"  # "the best of them"
-    apart_from_ours = [100 * record["methods"][name]["difference"]["error"]["mean"] for name in rivals]
-    assert f"{min(apart_from_ours):.1f} to {max(apart_from_ours):.1f} points lower than that of searches" in said
+    apart_from_ours = {name: 100 * record["methods"][name]["difference"]["error"]["mean"] for name in rivals}
+    assert (min(apart_from_ours, key=apart_from_ours.get), max(apart_from_ours, key=apart_from_ours.get)) == (
+        "deep",
+        "urs",
+    )
+    least, most = ("{} ({} to {}".format(*behind[name]) for name in ("deep", "urs"))
+    assert f"by {least.replace(' (', ' points (')}, 95 % interval over five seeds) to {most})" in said
+    readme = words("README")
+    assert "{} points more than ours, {} to {})".format(*behind["nes-rs"]) in readme
+    assert "({} more, {} to {})".format(*behind["random"]) in readme
     full = tables.read("cifar10-headline", "comparison.json")["methods"]["nesbs"]["seeds"]
     assert "an error of {:.2f} and {:.2f} %.".format(*(100 * seed["scores"]["error"] for seed in full)) in said
     errors = {name: [seed["scores"]["error"] for seed in row["seeds"]] for name, row in record["methods"].items()}
@@ -698,7 +733,7 @@ def test_what_is_said_of_the_recipe_in_full_is_in_the_record():
     assert (
         "an error of {:.2f} % (three) and {:.2f} % (five) in the mean, the oracle's of {:.2f} %".format(*alone) in said
     )
-    assert f"our deep ensemble, {oracle:.2f} %" in said
+    assert f"an oracle's, {oracle:.2f} % (one seed), is as far below the paper's deep ensemble" in said
     three, many = (rows[name]["seeds"][0]["architectures"] for name in ("nesbs", "nesbs-5"))
     assert set(three) < set(many)
     found = [tables.read("cifar10-headline", *parts, "posterior.json") for parts in (["seed-31"], ["five", "seed-31"])]
@@ -824,6 +859,12 @@ def test_the_demos_seconds_are_those_of_the_record():
     assert f"(error {100 * later['error']:.2f} % instead of {100 * on_arm['error']:.2f})" in said
 
 
+def _signed(found, between):
+    """A difference and its interval as the pages write them."""
+    mean, low, high = (f"{value:+.2f}".replace("-", "−") for value in found)
+    return f"{mean} {between}{low} to {high}"
+
+
 def test_what_the_page_on_choosing_says_is_in_the_records():
     record, said = tables.read("samplers", "samplers.json"), words("choosing")
     found = record["regression"]
@@ -837,6 +878,24 @@ def test_what_the_page_on_choosing_says_is_in_the_records():
     drawn, by_loss = judged["nobody: all ensembles drawn", "–", "–"], judged["likelihood", "ensembles", "–"]
     one_by_one = judged["likelihood", "all members", "–"]
     assert f"{by_loss[3]} % where the candidates have {drawn[3]} %, and {one_by_one[3]} % member by member" in said
+    told = {
+        "`posterior` without the gain from `evidence`": ("judges",),
+        "do: `posterior` is better by": ("further",),
+    }
+    first, others = (tables.judged_apart(files, "rounds", "posterior", "evidence") for files in told.values())
+    assert f"from `evidence` ({_signed(first, 'points, ')})" in said
+    assert "`posterior` is better by {:.2f} points ({:.2f} to {:.2f})".format(*others) in said
+    nine = ("judges", "further")
+    one, each = (tables.judged_apart(nine, way, "likelihood", None) for way in ("rounds", "forward"))
+    assert f"Over all nine {_signed(one, 'points (')}) and {_signed(each, '(')}), not told apart" in said
+    by_evidence = tables.judged_apart(nine, "rounds", "evidence", None)
+    assert f"told apart from a draw**: {_signed(by_evidence, 'points over all nine (')})" in said
+    ten, five = (tables.likeliest_apart(rounds, 0.35) for rounds in (10, 5))
+    longer = _signed(tables.interval(ten, five), "points at `search.apart=0.35`, ")
+    assert f"Ten rounds are not told apart from five ({longer})" in said
+    svgd, drawn_at_once = tables.drawn_by("svgd-rd", 5.0, 0.0), tables.drawn_by("monte-carlo", None, None)
+    better = _signed(tables.interval(svgd, drawn_at_once), "points (")
+    assert f"over the five posteriors {better})" in said
     shown = [line.strip("| ").split(" | ") for line in table(TEXTS["choosing"], "further judges").splitlines()[2:]]
     judged = {(line[0].strip("`"), line[1]): line for line in shown}
     likely, alike = judged["posterior", "ensembles"], judged["posterior", "all members"]
@@ -858,6 +917,9 @@ def test_what_the_page_on_choosing_says_is_in_the_records():
     errors = {name: tables.chosen_scores(name)[0].mean() for name in ("trained", "trained-command", "oracle")}
     script, command, oracle = (f"{errors[name]:.2f}" for name in ("trained", "trained-command", "oracle"))
     assert f"{script} against {oracle} % by the script, and {command} % by the command" in said
+    differing, copies = (tables.chosen_scores(name)[0] for name in ("likeliest-apart", "likeliest"))
+    costs_nothing = _signed(tables.interval(differing, copies), "points, ")
+    assert f"not told apart ({costs_nothing})" in said
     trainings = [row["search"] for row in tables.read("trained", "judged.json")["networks"]]
     assert [trainings.count(seed) for seed in range(31, 36)] == [16, 16, 16, 12, 12]
 
@@ -877,6 +939,15 @@ def test_the_ranking_of_the_rows_that_picked_nothing_is_the_records():
     assert f"on the other 1,300 rows alone it ranks with {everything:.3f} and {better:.3f}" in words(NOTES)
 
 
+def test_what_leave_one_out_loses_is_told():
+    shown = {
+        line.strip("| ").split(" | ")[0]: line.split(" | ")[1]
+        for line in tables.estimators_on_the_benchmark().splitlines()[2:]
+    }
+    told = f"the paper's expect {shown['straight-through']} % accuracy, ours {shown['leave-one-out']} (three seeds)"
+    assert told in words("ranking")
+
+
 def test_what_ranks_darts_is_in_the_record():
     said = words("ranking")
     found = {**tables.read("quality-darts", "supernets.json")["rankings"]}
@@ -892,6 +963,8 @@ def test_what_ranks_darts_is_in_the_record():
         ("networks reach", "untrained, 8 channels: untrained (0)"),
         ("with five cells", "untrained, 5 cells, 8 channels: untrained (0)"),
         ("with three", "untrained, 3 cells: untrained (0)"),
+        ("with other random weights", "untrained, 5 cells, 8 channels: untrained (1)"),
+        ("0.59) and", "untrained, 3 cells: untrained (1)"),
         ("as heavy as the supernet:", "recipe: loss, share + 3 × untrained (0)"),
         ("equal weights reach", "recipe: loss, share + untrained (0)"),
     ):
