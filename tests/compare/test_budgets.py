@@ -14,7 +14,7 @@ from nesbs import files
 from nesbs.compare.budgets import measured_once, timed, times_within
 from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS
-from nesbs.compare.one_shot import OneShot
+from nesbs.compare.one_shot import OneShot, _request
 from nesbs.compare.over_seeds import compare
 from nesbs.errors import NesbsError
 from nesbs.records import ComparisonRecord
@@ -68,6 +68,11 @@ def test_one_ensemble_is_judged_however_short_the_time(tmp_path):
     harness = Harness(Run.create(tmp_path / "run", timed(recipe(), 0.5)))
     harness.judged = OneSecondEach(harness.run.data.search_valid)
     assert len(harness.candidates) == 2
+
+
+def test_a_one_shot_search_of_fewer_epochs_warms_up_in_fewer(tmp_path):
+    harness = Harness(Run.create(tmp_path / "run", recipe("supernet.epochs=6", "supernet.warm_up=5")))
+    assert [_request(harness, epochs).settings.warm_up for epochs in (6, 3, 1)] == [5, 2, 0]
 
 
 def test_methods_that_use_the_supernet_pay_for_it_first(tmp_path, monkeypatch):

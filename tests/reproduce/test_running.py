@@ -14,6 +14,7 @@ from toys import StopError, Stopping, call, without_seconds
 from toys import compared_recipe as toy_recipe
 
 import nesbs.runs.members
+from nesbs import files
 from nesbs.attacks import attack_then_defend
 from nesbs.cluster import Workers, run_tasks
 from nesbs.compare.harness import Harness
@@ -86,6 +87,26 @@ def test_a_stopped_experiment_goes_on(out):
     own = json.loads(next(folder.rglob("seed-0/record.json")).read_text())
     assert whole["started"] == half["started"] == own["started"] == "2024-02-28"
     assert whole["seconds"] > half["seconds"] > 0
+
+
+def test_rows_of_another_recipe_do_not_stay_beside_new_ones(out, tmp_path):
+    """As where a newer version has trimmed the scale: the record begins anew, also that of a version without `runs`."""
+    folder = tmp_path / "out"
+    shutil.copytree(out[0], folder)
+    part = TABLE5.scales["smoke"].parts["CIFAR-10"]
+    changed = part.model_copy(update={"set": (*part.set, "members.weight_decay=0.01")})
+    work = Work(shorter("table5", seeds=1, rows=("DARTS",), parts={"CIFAR-10": changed}), "smoke", folder, SMALL)
+    work.begin()
+    assert (work.record.parts, work.record.complete) == ({}, None)
+    assert work.record.started == datetime.date.today().isoformat()
+    path = folder / "smoke" / "table5" / "record.json"
+    before = json.loads((out[0] / "smoke" / "table5" / "record.json").read_text())
+    unchanged = Work(TABLE5, "smoke", folder, SMALL)
+    for runs in (before["parts"]["CIFAR-10"].pop("runs"), None):
+        files.write_json(path, before)
+        unchanged.begin()
+        assert bool(unchanged.record.parts) == (runs is None)
+        before["parts"]["CIFAR-10"]["runs"] = unchanged.place(unchanged.recipe(part)).name
 
 
 def test_nothing_is_trained_twice_also_for_another_name(out, monkeypatch):

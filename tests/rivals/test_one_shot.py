@@ -236,6 +236,18 @@ def test_the_second_order_looks_a_step_of_training_ahead(noise, monkeypatch):
     assert sizes == pytest.approx(cosine)
 
 
+def test_the_second_order_does_not_drown_in_low_precision(noise):
+    """Central differences of rounded losses are none: its search is in float32 whatever the supernet's precision is."""
+
+    def weights(second_order, precision):
+        settings = SMALL.model_copy(update={"precision": precision})
+        request = SearchRequest(toy_edges(), noise.search_train, noise.search_valid, settings)
+        return torch.cat([each.flatten() for each in darts(request, second_order=second_order).supernet.parameters()])
+
+    assert torch.equal(weights(True, "bfloat16"), weights(True, "float32"))
+    assert not torch.equal(weights(False, "bfloat16"), weights(False, "float32"))
+
+
 @pytest.mark.parametrize("name", ["darts second order", "gdas", "enas"])
 def test_a_stop_loses_nothing(name, noise, tmp_path):
     class StopError(Exception):

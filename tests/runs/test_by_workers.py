@@ -64,6 +64,7 @@ def next_epoch(networks, shared, index):
     trained = EpochTask(index, 0, network, state)(shared)
     files.write_bytes(network.checkpoint, trained.state)
     [epoch] = trained.epochs
+    assert epoch.peak_memory > 2**20 or not epoch.seconds  # of this process, unless nothing was left to train
     return epoch
 
 
@@ -110,6 +111,15 @@ def test_no_member_is_trained_by_two_at_once(tmp_path, monkeypatch):
     told = []
     train_by_workers(networks, Workers(2), lambda index, epoch, node: told.append((index, epoch.number)))
     assert sorted(told) == [(index, number) for index in range(3) for number in (1, 2)]
+
+
+def test_images_go_to_a_device_once_however_many_trainings_share_them(tmp_path, monkeypatch):
+    _, shared = prepared(tiny(tmp_path / "run", changes=FIXED))
+    split, moved = shared.kinds[0].split, []
+    monkeypatch.setattr(type(split), "to", lambda self, device: (moved.append(device), replace(self))[1])
+    one, other = Trainings((shared.kinds[0], replace(shared.kinds[0], seed=1)), "cpu").placed
+    assert moved == ["cpu"]
+    assert one.split is other.split
 
 
 def test_a_diverging_member_is_named(tmp_path):

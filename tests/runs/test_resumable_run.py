@@ -18,9 +18,11 @@ from toys import TINY, tiny
 import nesbs
 from nesbs import files
 from nesbs.errors import NesbsError
+from nesbs.records import RunRecord
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
-from nesbs.runs.stage_progress import Progress, Stage, add_seconds, peak_memory
+from nesbs.runs.stage_progress import Progress, Stage, add_epoch, peak_memory
+from nesbs.training import Epoch
 
 STAGES = ["supernet", "posterior", "selection", "members", "uniform", "evaluation"]
 RESULTS = ["selection.json", "metrics.json", "predictions.json", "posterior.json"]
@@ -71,7 +73,8 @@ def test_a_stage_that_learns_its_work_on_the_way_says_once_how_much_it_is(tmp_pa
 def test_seconds_of_an_earlier_command_are_said_to_be_counted(tmp_path):
     first = Stage(tmp_path, "evaluation", device="cpu", progress=Progress())
     assert re.fullmatch(r"\d+\.\d s", first.took)
-    add_seconds(tmp_path, "evaluation", 100.0, "cpu")
+    add_epoch(tmp_path, "evaluation", Epoch(1, 1, 0.5, 100.0, peak_memory=2**60), "cpu")
+    assert RunRecord.find(tmp_path).stage("evaluation").peak_memory == 2**60  # the worker's, not this process's
     again = Stage(tmp_path, "evaluation", device="cpu", progress=Progress())
     assert re.fullmatch(r"10\d\.\d s in all", again.took)
     fresh = Stage(tmp_path, "evaluation", device="cpu", progress=Progress(), fresh=True)

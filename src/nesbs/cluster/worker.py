@@ -6,11 +6,13 @@ import platform
 import sys
 import threading
 import traceback
+from functools import cache, partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
 from nesbs.cluster.contract import Outcome
+from nesbs.errors import NesbsError
 
 END = b""  # a message instead of a task: nothing is left to do
 
@@ -20,14 +22,32 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     messages: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
-    setting, shared = pickle.loads(messages.get())
-    setting.apply()
+    first = messages.get()
     while message := messages.get():
-        answer = outcome(pickle.loads(message), shared)
+        answer = outcome(partial(_run, message), first)
         try:
             connection.send_bytes(answer)
         except OSError:  # the other process has ended in this moment
             os._exit(0)
+
+
+def _run(task: bytes, first: bytes) -> Any:
+    """Run a task with what all of them share."""
+    return pickle.loads(task)(_begun(first))
+
+
+@cache
+def _begun(first: bytes) -> Any:
+    """What tasks share, in a process that is set up for them."""
+    try:
+        setting, shared = pickle.loads(first)
+    except (AttributeError, ImportError) as error:
+        raise NesbsError(
+            f"a worker cannot import what it is to run ({error}): workers know nesbs and installed modules, so put "
+            "your own functions into a module, not into the script that is started"
+        ) from None
+    setting.apply()
+    return shared
 
 
 def _listen(connection: Connection, messages: "SimpleQueue[bytes]") -> None:

@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nesbs.cluster import Workers
-from nesbs.rivals import SearchRequest
+from nesbs.rivals import LearnedTogether, SearchRequest, SearchResult
 from nesbs.runs.by_workers import (
     AnyTraining,
     Network,
-    OneShotResult,
     OneShotTraining,
     SupernetTraining,
     epochs_left,
     train_by_workers,
 )
 from nesbs.runs.resumable_run import SUPERNET_CHECKPOINT, Run
-from nesbs.runs.stage_progress import Progress, add_seconds
+from nesbs.runs.stage_progress import Progress, add_epoch
 from nesbs.training import Epoch
 
 
@@ -44,7 +43,11 @@ def supernet_ahead(run: Run) -> list[Ahead]:
 
 
 def one_shot_ahead(
-    run: Run, stage: str, checkpoint: Path, request: SearchRequest, search: Callable[[SearchRequest], OneShotResult]
+    run: Run,
+    stage: str,
+    checkpoint: Path,
+    request: SearchRequest,
+    search: Callable[[SearchRequest], SearchResult | LearnedTogether],
 ) -> Ahead:
     """The supernet of a one-shot search. What the search judges at its end it judges in the run's own process."""
     short = replace(request, samples=1, allowed=None)
@@ -67,7 +70,7 @@ def train_ahead(networks: Sequence[Ahead], workers: Workers, progress: Progress)
         left[networks[index]] = epoch.epochs - epoch.number
         each = networks[index]
         each.count(epoch.seconds)
-        add_seconds(each.run.folder, each.stage, epoch.seconds, each.run.device)
+        add_epoch(each.run.folder, each.stage, epoch, each.run.device)
         progress.figure(each.run.folder, f"{each.stage}/loss of {each.network.name}", epoch.loss, epoch.number)
         where = "" if node == platform.node() else f" on {node}"
         note = f"network {index + 1} of {len(networks)}{where}"

@@ -83,11 +83,12 @@ def _checkpoint(harness: Harness, name: str) -> Path:
 
 def _request(harness: Harness, epochs: int) -> SearchRequest:
     run, recipe = harness.run, harness.run.recipe
+    own = recipe.supernet
     return SearchRequest(
         run.space,
         run.data.search_train,
         run.data.search_valid,
-        recipe.supernet.model_copy(update={"paths": "one", "epochs": epochs}),
+        own.model_copy(update={"paths": "one", "epochs": epochs, "warm_up": min(own.warm_up, epochs - 1)}),
         learning_rate=recipe.rivals.learning_rate,
         samples=recipe.rivals.samples,
         batch_size=recipe.search.batch_size,

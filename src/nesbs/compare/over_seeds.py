@@ -52,13 +52,14 @@ def compare(
         own = recipe.model_copy(update={"seed": seed})
         return Run.create(place / f"seed-{seed}", own, device=device, progress=progress, workers=workers)
 
+    harnesses: list[Harness] = []  # of all seeds, where workers train for them together
     if workers is not None and workers.take(2):
         harnesses = [Harness(run_of(seed)) for seed in numbers]
         train_searched(harnesses, chosen, workers, progress)
         train_chosen(harnesses, chosen, workers, progress)
     for number, seed in enumerate(numbers, start=1):
         progress.plan((), seeds_left=seeds - number)
-        harness = Harness(run_of(seed))
+        harness = harnesses.pop(0) if harnesses else Harness(run_of(seed))
         for method in chosen:
             outcome = method.outcome(harness)
             for measure, value in outcome.scores.plain() if outcome.scores else ():

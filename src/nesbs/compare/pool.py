@@ -75,10 +75,7 @@ class Pool:
             return
         progress, training = self.run.progress, self.training
         workers = self.run.workers or workers_of(training.split, training.settings)
-        if workers.take(len(missing)):
-            train_ahead(self.to_train(missing), workers, progress)
-        else:
-            self._forget(missing)
+        train_ahead(self.to_train(missing), workers, progress)
         stems = list(missing)
         progress.start(self.folder.name, len(missing) * self.settings.epochs)
         done = 0

@@ -69,6 +69,7 @@ class DiscrepancyRow(Record):
 class PartRecord(Record):
     """A part of an experiment, in the place of one of the paper's data sets; its fields depend on the kind."""
 
+    runs: str | None = None  # the folder of its networks: another one where the recipe is another
     data: str | None = None
     train_images: Count | None = None
     test_images: Count | None = None

@@ -143,5 +143,5 @@ def _best_response_request(run: Run) -> SearchRequest:
 
 def _best_response_files(run: Run) -> tuple[Path, Path, Path]:
     """The files of the weights, of the posterior, and of the training so far."""
-    folder = run.folder / "best-response"
+    folder = run.folder / f"best-response-{run.recipe.posterior.estimator}"
     return folder / "supernet.safetensors", folder / "posterior.json", folder / "checkpoint.safetensors"

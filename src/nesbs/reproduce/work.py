@@ -103,6 +103,7 @@ class Work:
                 f"{self.folder} was made with {' '.join(options) or 'no --set and no --seed'}: give the same, or name "
                 "another folder with --out"
             )
+        record = self._without_old_parts(record)
         here = {"torch": torch.__version__, "device": device_name(self.device)}
         if record.complete:  # what it was made on stays, wherever it is looked at
             here = {}
@@ -192,6 +193,7 @@ class Work:
         data, recipe, part = run.data, run.recipe, self.scale.parts[label]
         self.record = self.record.with_part(
             label,
+            runs=run.folder.parent.name,
             data=data.name,
             train_images=len(data.train),
             test_images=len(data.test),
@@ -205,6 +207,14 @@ class Work:
                 "members": None if part.search_only else recipe.members.epochs,
             },
         )
+
+    def _without_old_parts(self, record: ExperimentRecord) -> ExperimentRecord:
+        """The record without parts whose recipe was another: an older version's, whose rows are not beside today's."""
+        places = {label: self.place(self.recipe(part)).name for label, part in self.scale.parts.items()}
+        kept = {label: part for label, part in (record.parts or {}).items() if part.runs == places.get(label)}
+        if len(kept) == len(record.parts or {}):
+            return record
+        return ExperimentRecord(asked=record.asked, parts=kept, seconds=record.seconds)
 
     def _left_out(self) -> dict[str, str]:
         """Find the parts whose data cannot be loaded, and why; raise where no part can be run."""

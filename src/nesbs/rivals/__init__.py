@@ -1,6 +1,6 @@
 """Rivals of the method, each in a file of its own that reads like its paper."""
 
-from nesbs.rivals.best_response import Discrepancy, best_response, discrepancy, snas
+from nesbs.rivals.best_response import Discrepancy, LearnedTogether, best_response, discrepancy, snas
 from nesbs.rivals.darts import darts
 from nesbs.rivals.deep import deep
 from nesbs.rivals.enas import enas

@@ -10,7 +10,7 @@ architectures is lost, which is why the paper fits its posterior afterwards, on 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
@@ -36,8 +36,8 @@ class LearnedTogether(NamedTuple):
 def best_response(request: SearchRequest, posterior: PosteriorSettings | None = None) -> LearnedTogether:
     """Train a supernet and its posterior together.
 
-    Of `posterior` the estimator of the gradient (by default the paper's), learning rate, weight decay, batch size and
-    temperatures count; its steps are the supernet's.
+    Of `posterior` the estimator of the gradient (by default the paper's) and its `architectures`, learning rate, weight
+    decay, batch size and temperatures count; its steps are the supernet's. A learning rate of the request goes first.
 
     >>> from nesbs.data import load_dataset
     >>> from nesbs.spaces import toy_edges
@@ -73,8 +73,8 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
         random = rng.generator(request.seed, NAME, "path", step.batch.epoch, step.batch.step)
         return live_path(request, lambda: learner.posterior().sample(1, generator=random)[0])
 
-    own = replace(request, learning_rate=fitted.learning_rate)
-    learn_paths(learner, own, Ascent(gradient, batch_size=fitted.batch_size), path, name=NAME)
+    ascent = Ascent(gradient, learning_rate=fitted.learning_rate, batch_size=fitted.batch_size)
+    learn_paths(learner, request, ascent, path, name=NAME)
     return LearnedTogether(learner.supernet, learner.posterior().tempered(fitted.temperature))
 
 
@@ -94,7 +94,7 @@ def snas(request: SearchRequest) -> SearchResult:
     """
     fitted = PosteriorSettings(
         estimator="straight-through",
-        learning_rate=LEARNING_RATE if request.learning_rate is None else request.learning_rate,
+        learning_rate=LEARNING_RATE,
         batch_size=request.settings.batch_size,
     )
     supernet, posterior = best_response(request, fitted)

@@ -10,6 +10,7 @@ is among them and may be chosen, as in that benchmark's own runs. The unrolled s
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -36,6 +37,8 @@ def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult
     >>> darts(request).architecture in set(toy_edges())
     True
     """
+    if second_order:  # its central differences drown in bfloat16
+        request = replace(request, settings=request.settings.model_copy(update={"precision": "float32"}))
     settings = request.settings
     learner = Learner(request.supernet(mixed_by="darts"))
     steps = steps_per_epoch(request.train, settings.batch_size)

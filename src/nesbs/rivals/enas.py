@@ -78,7 +78,8 @@ class _Learner(Learner):
         """Architectures of the controller with parameters `theta`, their log-probabilities and entropies."""
         parts = theta.split([shape.numel() for shape in self._shapes.values()])
         named = {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
-        picks, log_prob, entropy = torch.func.functional_call(self._controller[0], named, (count, generator))
+        with torch.autocast("cpu", enabled=False):  # where it lives; the supernet may be in lower precision
+            picks, log_prob, entropy = torch.func.functional_call(self._controller[0], named, (count, generator))
         return [self.supernet.space.architecture(row) for row in picks.tolist()], log_prob, entropy
 
 

@@ -17,8 +17,7 @@ class SearchRequest:
 
     `learning_rate` is that of what is learned beside the supernet's weights; None takes the method's own. Methods that
     judge architectures at the end judge `samples` of them, in batches of `batch_size`. What they end with is `allowed`,
-    where limits say what is. With a `checkpoint` an
-    interrupted search resumes; `on_epoch` is called after every epoch.
+    where limits say what is. With a `checkpoint` an interrupted search resumes; `on_epoch` is called after every epoch.
     """
 
     space: Space

@@ -14,7 +14,7 @@ import torch
 
 from nesbs.cluster import Workers
 from nesbs.runs.by_workers import AnyTraining, Network, epochs_left, train_by_workers
-from nesbs.runs.stage_progress import add_seconds
+from nesbs.runs.stage_progress import add_epoch
 from nesbs.training import Epoch
 from nesbs.training.threads import use_threads
 
@@ -64,4 +64,4 @@ class Beside:
 
     def _on_epoch(self, index: int, epoch: Epoch, node: str) -> None:
         self._epochs += 1
-        add_seconds(self._folder, self._stage, epoch.seconds, "cpu", beside=True)
+        add_epoch(self._folder, self._stage, epoch, "cpu", beside=True)

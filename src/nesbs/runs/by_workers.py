@@ -22,9 +22,10 @@ from nesbs.cluster.torchrun import on_all_ranks
 from nesbs.data import AnySplit, SearchTrain, Split
 from nesbs.ensemble import Criterion, MemberSettings, build_member, member_training
 from nesbs.errors import NesbsError
-from nesbs.rivals import SearchRequest
+from nesbs.rivals import LearnedTogether, SearchRequest, SearchResult
+from nesbs.runs.stage_progress import peak_memory, reset_peak_memory
 from nesbs.spaces import Architecture, Space
-from nesbs.supernet import Supernet, SupernetSettings, train_supernet
+from nesbs.supernet import SupernetSettings, train_supernet
 from nesbs.training import Epoch, side_by_side
 from nesbs.training.checkpoint import finished_epochs
 
@@ -105,20 +106,12 @@ class SupernetTraining:
         return replace(self, split=move(self.split))
 
 
-class OneShotResult(Protocol):
-    """What a one-shot search ends with: the supernet that it trained, at least."""
-
-    @property
-    def supernet(self) -> Supernet:
-        """The supernet."""
-
-
 @dataclass(frozen=True)
 class OneShotTraining:
     """A supernet that a rival trains in a way of its own, which ends with its search."""
 
     request: SearchRequest
-    search: Callable[[SearchRequest], OneShotResult]
+    search: Callable[[SearchRequest], SearchResult | LearnedTogether]
 
     @property
     def split(self) -> Split:
@@ -188,10 +181,11 @@ class EpochTask:
     def __call__(self, shared: Trainings) -> TrainedEpochs:
         """Train; an epoch at least, where one is left."""
         until = time.perf_counter() + (0.0 if shared.device == "cpu" else GPU_SECONDS)
+        reset_peak_memory()
         epochs: list[Epoch] = []
 
         def on_epoch(epoch: Epoch) -> None:
-            epochs.append(epoch)
+            epochs.append(replace(epoch, peak_memory=peak_memory(shared.device)))
             if time.perf_counter() >= until and epoch.number < epoch.epochs:
                 raise _EnoughError
 
@@ -274,7 +268,9 @@ def _moved(kinds: Sequence[AnyTraining], device: str) -> tuple[AnyTraining, ...]
     moved: dict[int, Split] = {}
 
     def move(split: AnySplit) -> AnySplit:
-        return moved.setdefault(id(split), split.to(device))  # type: ignore[return-value]
+        if id(split) not in moved:
+            moved[id(split)] = split.to(device)
+        return moved[id(split)]  # type: ignore[return-value]
 
     return tuple(kind.moved(move) for kind in kinds)
 

@@ -124,14 +124,16 @@ class Stage:
         return seconds
 
 
-def add_seconds(folder: Path, stage: str, seconds: float, device: str, *, beside: bool = False) -> None:
-    """Count seconds that a worker spent on a stage, in the run's record; also as those `beside` other stages."""
+def add_epoch(folder: Path, stage: str, epoch: Epoch, device: str, *, beside: bool = False) -> None:
+    """Count an epoch that a worker trained for a stage in the run's record; its seconds also as those `beside` it."""
     with _WRITING:
         record = RunRecord.find(folder) or RunRecord()
         earlier = record.stage(stage)
-        entry = earlier.replace(seconds=round((earlier.seconds or 0.0) + seconds, 3), device=device_name(device))
+        entry = earlier.replace(seconds=round((earlier.seconds or 0.0) + epoch.seconds, 3), device=device_name(device))
+        if epoch.peak_memory:
+            entry = entry.replace(peak_memory=max(epoch.peak_memory, earlier.peak_memory or 0))
         if beside:
-            entry = entry.replace(beside=round((earlier.beside or 0.0) + seconds, 3))
+            entry = entry.replace(beside=round((earlier.beside or 0.0) + epoch.seconds, 3))
         record.with_stage(stage, entry).write(folder / RunRecord.FILE)
 
 

@@ -52,12 +52,16 @@ class Objective:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a finished epoch tells: its number (from 1), how many there are, the mean loss, its seconds."""
+    """What a finished epoch tells: its number (from 1), how many there are, the mean loss, its seconds.
+
+    Of one that a worker trained also the peak memory there, in bytes.
+    """
 
     number: int
     epochs: int
     loss: float
     seconds: float
+    peak_memory: int = 0
 
 
 def train(
