@@ -628,6 +628,17 @@ def percent(found):
     return {key: 100 * value for key, value in found.items()}
 
 
+def test_what_is_left_out_can_be_asked_for():
+    """The settings that the page names for it are the recipe's."""
+    [section] = re.findall(r"### Left out so far\n(.*?)\n## ", PAGES["results"], re.S)
+    asked = re.findall(r"`(--set\s[^`]*)`", section)
+    assert len(asked) == 12
+    for settings in asked:
+        changes = [part.strip() for part in settings.split("--set")[1:]]
+        recipe = load_recipe("cifar10-nasbench201", changes)
+        assert recipe != load_recipe("cifar10-nasbench201"), settings
+
+
 def test_what_is_said_of_fifty_candidates_is_in_the_record():
     rows, said = tables.read("cifar10-table", "comparison.json")["methods"], words("results")
     errors = {

@@ -28,6 +28,7 @@ from nesbs.runs.resumable_run import Run
 
 # smoke-darts at a size that only shows that everything fits together
 SMALL = (
+    "threads=null",  # as at the larger scales: each run then has this machine's
     "data.train_limit=60",
     "data.test_limit=30",
     "data.size=8",
@@ -265,6 +266,20 @@ def test_the_target_is_the_papers_mixture():
     x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
     expected = (0.5 * sum(part.log_prob(x).exp() for part in parts)).log()
     assert torch.allclose(log_density(x), expected, atol=1e-5)
+
+
+def test_curves_are_drawn_of_the_runs_that_other_names_began(out, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(out[0], folder)
+    known = shorter("fig-efficiency", seeds=2, budgets=(2, 4), sizes=(2,), rows=("NESBS (SVGD-RD)", "URS"))
+    part = run(Work(known, "smoke", folder, SMALL)).part("CIFAR-10")
+    names = {(point.method, point.size, point.budget) for point in part.points}
+    assert names == {(method, 2, budget) for method in ("nesbs", "urs") for budget in (2, 4)}
+    for point in part.points:
+        assert [outcome.seed for outcome in point.seeds] == [0, 1]
+        assert all(0 < outcome.error < 1 and len(outcome.architectures) == 2 for outcome in point.seeds)
+    assert [path.name for path in (folder / "smoke" / "runs").iterdir()] == [part.runs]
+    assert run(Work(known, "smoke", folder, SMALL)).part("CIFAR-10") == part
 
 
 def test_a_map_keeps_two_groups_apart(monkeypatch):

@@ -132,12 +132,11 @@ def _save_discrepancies(work: Work, label: str, run: Run) -> None:
 def run_curves(work: Work) -> None:
     """Run Figures 5, 6 and 7: test error with the supernet's weights, over budgets, τ and δ."""
     scale = work.scale
-    for label, _, harness in work.one_seed():
+    for label, part, harness in work.one_seed():
         grid = CurveGrid(work.methods(label, harness), scale.budgets, scale.sizes, scale.temperatures, scale.deltas)
-        recipe, folder = harness.run.recipe, harness.run.folder.parent
         drawn = curves(
-            recipe,
-            folder,
+            work.recipe(part),
+            harness.run.folder.parent,
             grid,
             seeds=scale.seeds,
             device=work.device,
