@@ -193,7 +193,7 @@ MISUSES = {
     "curves without a budget": (lambda m: curves(Recipe(), "x", CurveGrid(["urs"], [])), "--budgets: name at least"),
     "a recipe of values": (lambda m: load_recipe({"seed": 1}), "a recipe is given by its name or its file, found a d"),
     "a recipe with a text": (lambda m: load_recipe("toy", "seed=1"), r"changes must be a list .*\['seed=1'\]"),
-    "the records of no run": (lambda m: RunRecords.read("tests"), "tests is not a run: `nesbs search"),
+    "the records of no run": (lambda m: RunRecords.read("tests"), "tests is not a run: name the folder of a run"),
     "the records of no comparison": (lambda m: ComparisonRecords.read("tests"), "tests is no comparison that has"),
     # Ensembles.
     "an ensemble of nobody": (lambda m: members(SPACE, [], m.data.train), "at least one"),

@@ -6,7 +6,14 @@
 """
 
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING
+
+# As the command: until its `main` runs, Ctrl-C ends it at once. Modules that are half imported would go on to be used.
+_COMMAND = sys.argv and (sys.argv[0] == "-m" or os.path.basename(sys.argv[0]) == "nesbs")
+if _COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # OpenMP's threads wait by spinning: beside a busy program they keep each other from the cores, and everything takes
 # several times as long. It is read when torch is loaded; what the user has set stays.

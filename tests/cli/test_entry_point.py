@@ -24,8 +24,11 @@ import nesbs
 from nesbs.cli import app, main
 from nesbs.cli.entry_point import COMMANDS
 from nesbs.cli.options import Computing
+from nesbs.cli.progress import progress_shown
 from nesbs.data import batches, load_dataset
 from nesbs.runs import load_recipe
+from nesbs.runs.checks import check_recipe
+from nesbs.spaces import toy_edges
 
 SET = [part for change in [*TINY, "threads=1"] for part in ("--set", change)]
 
@@ -242,6 +245,40 @@ def test_ctrl_c_says_that_nothing_is_lost(tmp_path, capsys, monkeypatch):
     assert call("run", "toy", "--out", tmp_path / "run", *SET) == 130
     assert "stopped; the same command resumes from here" in capsys.readouterr().err
     assert (tmp_path / "run" / "posterior.json").is_file()
+
+
+def test_ctrl_c_outside_of_any_work_leaves_no_traceback(capsys, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nesbs.cli.entry_point.app", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main(["datasets"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err.startswith("stopped")
+
+
+def test_ctrl_c_while_modules_are_imported_ends_the_command_at_once(tmp_path):
+    """Neither a traceback nor a command that goes on with modules that are half imported."""
+    command = [sys.executable, "-m", "nesbs", "run", "toy", "--out", str(tmp_path / "run")]
+    begun = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(1)
+    begun.send_signal(signal.SIGINT)
+    _, err = begun.communicate()
+    assert begun.returncode in (-signal.SIGINT, 130)  # 130 where a quick machine was at work by then
+    assert b"Traceback" not in err
+
+
+def test_a_closed_error_stream_is_no_reason_to_stop(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress_shown(quiet=False) as progress:
+        progress.start("supernet", 3)
+
+
+def test_more_threads_than_cores_bring_a_warning(tmp_path):
+    data = nesbs.load_dataset("fashion-mini", train_limit=200)
+    with pytest.warns(UserWarning, match="threads=1024, and this machine runs"):
+        check_recipe(load_recipe("toy", ["threads=1024"]), data, toy_edges())
 
 
 def test_a_users_npz_and_folder_go_through(tmp_path, capsys):

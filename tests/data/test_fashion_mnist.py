@@ -8,6 +8,7 @@ from data.layouts import write_fashion_mnist
 
 from nesbs.data import download, load_dataset
 from nesbs.errors import NesbsError
+from nesbs.runs import load_recipe
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
@@ -77,5 +78,8 @@ def test_classes_made_rare_keep_a_share_of_their_training_images_alone():
     other = load_dataset(rare_classes=("coat", "bag"), rare_fraction=0.05, split_seed=1)
     assert not torch.equal(rare.train.images, other.train.images)
     assert load_dataset(rare_classes=["bag"], train_limit=500).train.labels.bincount()[8] == 5  # in proportion
+    with pytest.raises(NesbsError, match=r'rare_classes: .*quotes: \["yes"\]'):
+        load_recipe("toy", ["data.rare_classes=[yes]"])
+    assert load_recipe("toy", ["data.rare_classes=[0, 1]"]).data.rare_classes == ("0", "1")  # those of an .npz file
     with pytest.raises(NesbsError, match=r"data\.rare_classes: there is no class coats: did you mean coat"):
         load_dataset(rare_classes=["coats"])

@@ -1,5 +1,7 @@
 """Folders of images: broken ones, shapes, and ImageNet's own layout."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -86,6 +88,19 @@ def test_photos_in_a_format_that_cannot_be_read_are_named_not_passed_over(tmp_pa
     (tmp_path / "ant" / "photo.HEIC").rename(tmp_path / "cat" / "photo.heic")
     with pytest.raises(NesbsError, match="no image of class cat can be read: .*photo.heic"):
         load_dataset(tmp_path)
+
+
+def test_folders_that_programs_make_for_themselves_are_passed_over(tmp_path):
+    write_folder(tmp_path)
+    before = load_dataset(tmp_path)
+    one = next(tmp_path.rglob("*.png"))
+    for name in (".ipynb_checkpoints", "@eaDir", "__MACOSX"):
+        for place in (one.parent / name, tmp_path / name):
+            place.mkdir()
+            shutil.copy(one, place)
+    after = load_dataset(tmp_path)
+    assert (len(after.train), len(after.test)) == (len(before.train), len(before.test))
+    assert after.train.class_names == before.train.class_names
 
 
 def test_sub_folders_without_an_image_are_named(tmp_path):

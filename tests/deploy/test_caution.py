@@ -63,6 +63,11 @@ def test_a_lost_file_is_made_anew_by_evaluating(made, tmp_path):
         nesbs.load(folder).sets(np.zeros((28, 28), dtype=np.uint8), coverage=0.8)
     assert call("evaluate", folder, "--quiet") == 0
     assert path.read_bytes() == before
+    photo = np.zeros((28, 28), dtype=np.uint8)
+    with pytest.raises(nesbs.NesbsError, match="coverage must be a number between 0 and 1, found None"):
+        nesbs.load(folder).sets(photo, coverage=None)
+    with pytest.raises(nesbs.NesbsError, match="error must be a number between 0 and 1, found 'a'"):
+        nesbs.load(folder).sure(photo, error="a")
 
 
 def test_images_that_members_did_not_learn_from_are_fitted_to_where_there_are_such():

@@ -174,9 +174,7 @@ def test_what_is_refused_is_one_line(taught, distilled, tmp_path, capsys):
         return line
 
     assert "is the ensemble's own folder" in refused(out=taught.folder)
-    assert "resnot is neither smallest nor best nor an architecture here: no cell resnot in the zoo" in refused(
-        into="resnot"
-    )
+    assert "resnot is neither smallest nor best nor an architecture here: did you mean best?" in refused(into="resnot")
     assert "is not a run" in refused(run=tmp_path)
     assert "a student has the data and the space" in refused("--set", "data.size=16")
     assert "no folder of images" in refused("--unlabelled", tmp_path / "nowhere")

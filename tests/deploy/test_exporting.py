@@ -162,7 +162,7 @@ def test_a_model_that_answers_otherwise_is_not_written(wrong, run, tmp_path, mon
     ("arguments", "message"),
     [
         (["export", "RUN"], "Missing option '--out'"),
-        (["export", "TMP", "--out", "TMP/a.onnx"], "is not a run: `nesbs search RECIPE"),
+        (["export", "TMP", "--out", "TMP/a.onnx"], "is not a run: name the folder of a run"),
         (["export", "RUN", "--out", "TMP/a.onxx"], "is a file with the ending .onnx, found"),
         (["export", "RUN", "--out", "TMP/a.onnx", "--to", "torch"], "is a file with the ending .pt2, found"),
         (["export", "RUN", "--out", "TMP/a.onnx", "--to", "torhc"], "--to torhc: did you mean torch?"),
@@ -170,7 +170,7 @@ def test_a_model_that_answers_otherwise_is_not_written(wrong, run, tmp_path, mon
         (["export", "RUN", "--out", "TMP/other.onnx"], "is there and is no export of nesbs"),
         (["export", "RUN", "--out", "TMP/folder.onnx"], "is there and is no export of nesbs"),
         (["export", "RUN", "--out", "TMP/a.onnx", "--seed", "1"], "No such option"),
-        (["latency", "TMP"], "is not a run: `nesbs search RECIPE"),
+        (["latency", "TMP"], "is not a run: name the folder of a run"),
         (["latency", "RUN", "--batches", "1,x"], "--batches takes whole numbers with commas between them"),
         (["latency", "RUN", "--batches", "0"], "--batches takes numbers from 1 to 100,000, found 0"),
         (["latency", "RUN", "--repeats", "0"], "--repeats"),

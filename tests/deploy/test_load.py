@@ -213,7 +213,7 @@ def test_a_strangers_pickle_is_not_opened(moved, tmp_path):
 
 
 def test_what_is_no_finished_run_is_named(tmp_path, moved):
-    with pytest.raises(nesbs.NesbsError, match="is not a run: `nesbs search RECIPE"):
+    with pytest.raises(nesbs.NesbsError, match="is not a run: name one of the runs in it, such as .*elsewhere"):
         nesbs.load(tmp_path)
     with pytest.raises(nesbs.NesbsError, match="run must be the folder of a run, found 3"):
         nesbs.load(3)

@@ -147,9 +147,19 @@ def test_weights_of_images_and_of_classes(tmp_path):
     np.testing.assert_array_equal(first.predict_proba(images), second.predict_proba(images))
     second.save(tmp_path / "kept")
     assert NesbsClassifier.load(tmp_path / "kept").class_weight == {"sky": 0}
-    for class_weight in ("even", {"sea": 2}):
-        with pytest.raises(ValueError, match=r"class_weight|sea"):
+    for class_weight, message in (
+        ("even", "class_weight"),
+        ({"eart": 2}, "class_weight: y has no 'eart': did you mean earth"),
+        ({"sky": "much"}, "class_weight: the weight of 'sky' must be a number, found 'much'"),
+    ):
+        with pytest.raises(ValueError, match=message):
             NesbsClassifier("toy", settings=GIVEN, class_weight=class_weight).fit(images, NAMES[labels])
+    for wrong, message in (
+        ({"settings": {3: 1}}, "settings must have keys of text, .* found 3"),
+        ({"folder": 3}, "folder must be a folder for the run, or None, found 3"),
+    ):
+        with pytest.raises(NesbsError, match=message):
+            NesbsClassifier("toy", **wrong).fit(images, NAMES[labels])
     with pytest.raises(NesbsError, match=r"sample_weight must be a number for each image, found shape \(3,\)"):
         first.fit(images, labels, sample_weight=[1, 2, 3])
 

@@ -1,5 +1,6 @@
 """The command: its list of commands, and how it ends."""
 
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from nesbs.cli.progress import StoppedError
 from nesbs.cli.reproduce import reproduce
 from nesbs.cli.run_train_evaluate import demo, evaluate, run, search, train
 from nesbs.cli.status import status
-from nesbs.cluster.torchrun import Group, is_lost, joined
+from nesbs.cluster.torchrun import is_lost, joined
 from nesbs.errors import NesbsError, out_of_memory, printable, reader_ended
 from nesbs.version import __version__
 
@@ -52,12 +53,14 @@ def main(arguments: list[str] | None = None) -> None:
         warnings.formatwarning = _warning_in_words
     with joined() as group:
         try:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as it was while modules were imported
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             if "" in arguments:  # as a path it would be the current folder
                 raise NesbsError("an argument is empty: perhaps a variable of the shell that is not set")
             code = (
-                _follow(group) if group.rank else app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
+                group.follow() if group.rank else app(arguments or ["--help"], standalone_mode=False, prog_name="nesbs")
             )
-        except StoppedError:
+        except (StoppedError, KeyboardInterrupt):
             if group.tells():
                 print("stopped; the same command resumes from here", file=sys.stderr)
             raise SystemExit(130) from None
@@ -80,14 +83,6 @@ def _warning_in_words(
         return WITH_PLACE(message, category, filename, lineno, line)
     words = printable(str(message), keep="\n")
     return f"warning: {words}\n"
-
-
-def _follow(group: Group) -> int:
-    """Train along with the first process of torchrun; the exit code."""
-    try:
-        return group.follow()
-    except KeyboardInterrupt:
-        raise StoppedError from None
 
 
 def _message(error: Exception, *, debug: bool) -> str | None:

@@ -127,7 +127,8 @@ def progress_shown(quiet: bool) -> Iterator[Progress]:
     """Show progress inside a `with` block, and turn Ctrl-C into `StoppedError`."""
     bars = Bars()
     try:
-        yield Progress() if quiet else bars if sys.stderr.isatty() else Lines()
+        nowhere = quiet or sys.stderr is None  # a program that starts others may close it
+        yield Progress() if nowhere else bars if sys.stderr.isatty() else Lines()
     except KeyboardInterrupt:
         raise StoppedError from None
     finally:

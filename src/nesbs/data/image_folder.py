@@ -32,6 +32,7 @@ ENDINGS |= {".heic", ".heif", ".avif", ".jp2"}  # Pillow may not read them: they
 CSV = ".csv"
 LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made for small images
 SIZED = 100_000  # files of a folder, up to which their sizes count for its digest
+HIDDEN = (".", "__", "@eaDir")  # how names of folders begin that programs make for themselves
 SAMPLE = 2000  # training images that a streamed folder's mean and deviation are taken from
 IMAGENET_SIDE = 224
 IMAGENET_SHARE = 0.875  # of the shorter side, for testing: 224 of 256
@@ -173,7 +174,7 @@ def _folders(path: Path) -> tuple[Path, Path | None]:
 
 def _listed(root: Path, least: int) -> ImageFiles:
     """Every image file below `root`, in the order of class and file names."""
-    folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
+    folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(HIDDEN))
     by_class = {folder.name: files for folder in folders if (files := image_files(folder))}
     if len(by_class) < least:
         loose = len(image_files(root))
@@ -200,7 +201,7 @@ def image_files(folder: Path) -> list[str]:
 def walk_images(
     folder: Path, on_error: Callable[[OSError], object], above: frozenset[Path] = frozenset()
 ) -> Iterator[str]:
-    """Yield the image files in a folder and below, by their endings, one folder after the other.
+    """Yield the image files in a folder and below, by their endings, one folder after the other, without hidden ones.
 
     Links to folders are followed, but for those that lead back to one of the folders `above`, in which they lie.
     `on_error` is told of a folder that cannot be listed.
@@ -214,7 +215,8 @@ def walk_images(
             if os.path.splitext(name)[1].lower() in ENDINGS and not name.startswith("."):
                 yield os.path.join(place, name)
         for name in sorted(folders):
-            yield from walk_images(Path(place, name), on_error, above)
+            if not name.startswith(HIDDEN):
+                yield from walk_images(Path(place, name), on_error, above)
 
 
 def _refuse(error: OSError) -> NoReturn:

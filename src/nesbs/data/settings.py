@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from nesbs import files
 from nesbs.settings import MAX_IMAGES, MAX_PIXELS, MAX_SEED, Settings
@@ -126,6 +126,16 @@ class DataSettings(Settings):
         None, description="train on random parts of streamed images, resized; by default for ImageNet alone"
     )
     broken_limit: int = Field(10, ge=0, le=MAX_IMAGES, description="leave out up to so many images that cannot be read")
+
+    @field_validator("rare_classes", mode="before")
+    @classmethod
+    def _texts(cls, names: object) -> object:
+        """Class names that YAML takes for numbers are texts; those that it takes for true or false it has changed."""
+        if not isinstance(names, list | tuple):
+            return names
+        if any(isinstance(name, bool) for name in names):
+            raise ValueError('classes named yes, no, on, off, true or false need quotes: ["yes"]')
+        return tuple(str(name) if isinstance(name, int) else name for name in names)
 
     @property
     def named(self) -> bool:

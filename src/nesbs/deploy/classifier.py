@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Real
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from nesbs.data.images import View
 from nesbs.deploy.caution import caution_for
 from nesbs.deploy.inputs import ImageInput, listed
 from nesbs.ensemble import Ensemble
-from nesbs.errors import NesbsError
+from nesbs.errors import NesbsError, expect
 from nesbs.evaluation.calibration import scale
 from nesbs.records.held_out_answers import HeldOutAnswers
 
@@ -84,12 +85,14 @@ class Classifier:
 
         Fitted to the run's held-out images; too few of them for the wanted coverage are an error.
         """
+        expect(coverage, Real, "coverage must be a number between 0 and 1")
         caution = caution_for(self.held_out, coverage=coverage)
         inside = caution.sets(self.ensemble.combined(self.logits(images)))
         return [tuple(self.class_names[place] for place in places or ()) for places in inside]
 
     def sure(self, images: Images, *, error: float) -> list[bool]:
         """Return whether to answer each image, so that the error among answered images is about `error` or less."""
+        expect(error, Real, "error must be a number between 0 and 1")
         return caution_for(self.held_out, error=error).answered(self.ensemble.combined(self.logits(images)))
 
     def explain(self, images: Images) -> Explanation:

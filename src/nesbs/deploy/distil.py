@@ -24,7 +24,7 @@ from nesbs.data.unlabelled import with_unlabelled
 from nesbs.deploy.classifier import Classifier
 from nesbs.deploy.load import load
 from nesbs.ensemble import Criterion, Ensemble
-from nesbs.errors import NesbsError, expect, expect_all
+from nesbs.errors import NesbsError, did_you_mean, expect, expect_all
 from nesbs.evaluation.calibration import scale
 from nesbs.evaluation.kept_gain import kept_gain
 from nesbs.evaluation.scores import predictions, score_log_probs
@@ -40,7 +40,7 @@ from nesbs.runs.members import trained_members
 from nesbs.runs.recipe import apply_changes
 from nesbs.runs.resumable_run import MEMBERS
 from nesbs.settings import Settings, checked_keywords
-from nesbs.spaces import Architecture, Member, named_architecture
+from nesbs.spaces import Architecture, Member, named_architecture, zoo
 from nesbs.training import Batch
 
 # Named as the student's folder is, so that both have the same first weights, order of images and augmentation.
@@ -173,7 +173,9 @@ def choose_student(into: str, run: Run, classifier: Classifier) -> tuple[Archite
         try:
             return named_architecture(run.space, into), "named"
         except NesbsError as error:
-            raise NesbsError(f"--into {into} is neither smallest nor best nor an architecture here: {error}") from None
+            here = [name for name in zoo if zoo.entry(name).space == run.space.name]
+            meant = error if into in zoo or "|" in into else did_you_mean(into, ["smallest", "best", *here])
+            raise NesbsError(f"--into {into} is neither smallest nor best nor an architecture here: {meant}") from None
     if run.recipe.members.images == "search_train":
         held_out = run.data.search_valid
         logits, _ = predictions(classifier.ensemble, held_out, batch_size=run.recipe.evaluation.batch_size)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,7 +20,7 @@ from nesbs.data import DataSettings, from_arrays
 from nesbs.data.from_arrays import image_bytes, listed_labels
 from nesbs.data.settings import IN_MEMORY
 from nesbs.deploy.load import load, usable_device
-from nesbs.errors import NesbsError, expect, shown
+from nesbs.errors import NesbsError, did_you_mean, expect, expect_all, shown
 from nesbs.records import ClassifierRecord, Recipe, SklearnRecord
 from nesbs.runs import Run, load_recipe
 from nesbs.runs.resumable_run import MEMBERS
@@ -95,7 +96,9 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else np.asarray(sample_weight)
         if weights is not None and weights.shape != labels.shape:
             raise NesbsError(f"sample_weight must be a number for each image, found shape {weights.shape}")
+        expect(self.folder, (str, Path, type(None)), "folder must be a folder for the run, or None")
         if self.class_weight is not None:
+            self._check_class_weight(classes)
             weights = compute_sample_weight(self.class_weight, labels) * (1 if weights is None else weights)
         usable_device(self.device)
         recipe = self._recipe(_content(images, numbers, classes, weights))
@@ -131,6 +134,7 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator into a new folder, without pickles; `nesbs predict` takes the folder too."""
         check_is_fitted(self)
+        expect(folder, (str, Path), "folder must be the name of a new folder")
         place = files.expanded(folder)
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise NesbsError(f"{place} is there and not empty: name a new folder")
@@ -168,10 +172,20 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         return tags
 
+    def _check_class_weight(self, classes: np.ndarray) -> None:
+        """Raise where a class has a weight that y does not hold, or one that is no number."""
+        if not isinstance(self.class_weight, Mapping):
+            return
+        for name, weight in self.class_weight.items():
+            if name not in classes.tolist():
+                raise NesbsError(f"class_weight: y has no {shown(name)}: {did_you_mean(str(name), map(str, classes))}")
+            expect(weight, Real, f"class_weight: the weight of {shown(name)} must be a number")
+
     def _recipe(self, content: str) -> Recipe:
         """The recipe with the settings; its data are named by their content, so that no others take their place."""
         expect(self.recipe, (str, Path), "recipe must be the name of a recipe or a YAML file")
         expect(self.settings, (Mapping, type(None)), "settings must be values by key, such as {'supernet.epochs': 10}")
+        expect_all(list(self.settings or {}), str, "settings must have keys of text, such as 'supernet.epochs'")
         for key in self.settings or {}:
             if str(key).startswith("data.") and str(key).removeprefix("data.") not in OF_DATA:
                 raise NesbsError(f"settings: {shown(key)} has no effect, the images are those that fit is given")

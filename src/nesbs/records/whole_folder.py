@@ -112,7 +112,11 @@ def check_begun(folder: Path) -> None:
     if not (folder / RECIPE).is_file():
         if (folder / RunRecord.FILE).is_file():
             raise NesbsError(f"{folder} lacks {RECIPE}, which every run has: copy it, too")
-        raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+        inside = sorted(path.parent for path in folder.glob(f"*/{RECIPE}")) if folder.is_dir() else []
+        runs = f"name one of the runs in it, such as {inside[0]}" if inside else "name the folder of a run"
+        raise NesbsError(f"{folder} is not a run: {runs}")
 
 
 def check_run(folder: Path) -> None:

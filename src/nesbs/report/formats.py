@@ -32,10 +32,10 @@ def share(value: float | None) -> str:
 def decimal(value: float | None, places: int = 3) -> str:
     """A number with so many places.
 
-    >>> decimal(0.23456)
-    '0.235'
+    >>> decimal(0.23456), decimal(-0.00001)
+    ('0.235', '0.000')
     """
-    return f"{value:.{places}f}" if is_number(value) else NOTHING
+    return f"{value:z.{places}f}" if is_number(value) else NOTHING
 
 
 def signed(value: float | None, places: int = 3) -> str:

@@ -1,6 +1,8 @@
 """Checks of a recipe before anything is trained, and before a run folder is bound to it."""
 
 import importlib.util
+import os
+import warnings
 
 import torch
 
@@ -20,8 +22,11 @@ from nesbs.training.ranks import Ranks
 def check_recipe(recipe: Recipe, data: Dataset, space: Space, costs: TimedCosts | None = None) -> None:
     """Raise where settings do not go together with each other, with the data or with the space.
 
-    `costs` are the members', where they are known already.
+    `costs` are the members', where they are known already. More threads than the machine has bring a warning.
     """
+    threads, most = recipe.threads or 1, os.cpu_count()
+    if most is not None and threads > most:
+        warnings.warn(f"threads={threads}, and this machine runs {most} at once: more are slower", stacklevel=2)
     space.check_images(*data.train.size, recipe.members.stem)
     _check_crop(recipe.members.crop, data.train.size, "members.crop")
     if recipe.evaluation.images == "search_valid" and recipe.members.images == "all":

@@ -85,7 +85,7 @@ def _visible(folder: Path) -> list[Path]:
 
 def _gives_way(folder: Path) -> bool:
     """Whether a run or a comparison began in the folder, and no stage has left its result there."""
-    sections = parse_yaml(files.read_text(folder / RECIPE), RECIPE)
+    sections = parse_yaml(files.read_text(folder / RECIPE), str(folder / RECIPE))
     return set(Recipe.model_fields) <= set(sections) and all(  # a recipe that somebody wrote by hand has only some
         path.name in BEFORE_ANY_STAGE
         or path.name.endswith(CHECKPOINT)
