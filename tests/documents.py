@@ -29,6 +29,9 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.M | re.S)
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|"  # of the toy space; pages' NAS-Bench-201 cells begin so
 SMALLER = {
     "rivals.pool=36": "rivals.pool=4",
+    "rivals.pool=18": "rivals.pool=4",
+    "data.train_limit=5000": "data.train_limit=60",
+    "data.train_limit=12000": "data.train_limit=60",
     "rivals.pool_epochs=2": "rivals.pool_epochs=1",
     "rivals.pool_epochs=12": "rivals.pool_epochs=1",
     "members.epochs=24": "members.epochs=2",

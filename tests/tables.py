@@ -80,6 +80,28 @@ def demo_compared():
     return "\n".join(lines)
 
 
+ELSEWHERE = {  # folders of results/demo-elsewhere, in the page's words
+    "few-labels": "CIFAR-10, 5,000 of its labels",
+    "tiny-imagenet": "Tiny-ImageNet-16/120, 12,000 of its labels",
+}
+
+
+def elsewhere():
+    """The demo's recipe on other data: every method's error and NLL, and what these are less those of `nesbs`."""
+    kinds = "error less `nesbs`, over seeds | over images | NLL less `nesbs`, over seeds | over images"
+    lines = [f"| data | ensemble | error % | NLL | {kinds} |", "| --- " * 8 + "|"]
+    for folder, data in ELSEWHERE.items():
+        record = read("demo-elsewhere", folder, "comparison.json")
+        apart = [*zip(_apart(record, "error"), _apart(record, "nll"), strict=True)]
+        for (name, row), found in zip(record["methods"].items(), [None, *apart], strict=True):
+            error, nll = (row["mean"][key]["mean"] for key in ("error", "nll"))
+            cells = [data if found is None else "", _row_name(record, name), f"{100 * error:.2f}", f"{nll:.4f}"]
+            errors, nlls = found or ((), ())
+            cells += [_cell(each, 100, 2) for each in errors] + [_cell(each, 1, 4) for each in nlls] or ["–"] * 4
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 TABLE_ROWS = {  # rows of results/cifar10-table, in the page's words
     "nesbs": "`nesbs`, ours",
     "nesbs-mc": "`nesbs-mc`, ours by Monte Carlo",

@@ -86,6 +86,8 @@ def test_what_a_page_tells_its_reader_to_type_runs(page, place):
     names = {"runs/demo-SEED": "runs/demo-0", "SEED": "0", "data.root=DATA": "data.root=null", "all": "fog,jpeg"}
     names |= {str(ENSEMBLE.relative_to(ROOT)): str(ENSEMBLE), "photo.jpg": "FOLDER/cat/1.png"}
     names |= {"NAME": "fig-delta"} if page == "reproduce" else {}  # the quickest
+    here = dict.fromkeys(("data.name=cifar10", "data.name=tinyimagenet16_120.npz"), "data.name=fashion-mini")
+    names |= here if page == "results" else {}
     for command in commands(PAGES[page]):
         run_command(command, names)
     space = {}
@@ -231,6 +233,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "beyond"): tables.beyond,
     ("results", "shifted"): tables.shifted,
     ("results", "demo-compared"): tables.demo_compared,
+    ("results", "elsewhere"): tables.elsewhere,
     ("reproduce", "measured"): tables.measured,
     ("reproduce", "waiting"): tables.waiting,
     **{("reproduce", name): partial(tables.reproduced, name) for name in tables.experiments()},
@@ -626,6 +629,23 @@ def test_what_is_said_of_cifar10_is_in_the_record():
 
 def percent(found):
     return {key: 100 * value for key, value in found.items()}
+
+
+def test_what_is_said_of_data_nobody_tuned_on_is_in_the_records():
+    """The sides of all intervals, by error and by NLL: over seeds, and over images."""
+    sides = {}
+    for folder in tables.ELSEWHERE:
+        record = tables.read("demo-elsewhere", folder, "comparison.json")
+        for measure in ("error", "nll"):
+            found = [tuple(map(tables._side, pair)) for pair in tables._apart(record, measure)]
+            sides[folder, measure] = dict(zip(list(record["methods"])[1:], found, strict=True))
+    same, lost, over_images = (0, 0), (1, 1), (0, 1)
+    assert sides == {
+        ("few-labels", "error"): {"deep": same, "urs": over_images, "likeliest": over_images, "random": same},
+        ("few-labels", "nll"): {"deep": same, "urs": over_images, "likeliest": over_images, "random": lost},
+        ("tiny-imagenet", "error"): {"deep": same, "urs": over_images, "likeliest": same, "random": same},
+        ("tiny-imagenet", "nll"): {"deep": over_images, "urs": over_images, "likeliest": (-1, -1), "random": same},
+    }
 
 
 def test_what_is_left_out_can_be_asked_for():
