@@ -379,8 +379,8 @@ def test_the_results_page_has_the_means_of_the_demo():
     error, nll = (tables.interval(np.array(other), np.array(own)) for own, other in zip(ours, chance, strict=True))
     told = "{:.2f} points of error less ({:.2f} to {:.2f}), ".format(*(100 * value for value in error))
     assert told + "{:.4f} of NLL ({:.4f} to {:.4f})".format(*nll) in words("results")
-    assert "({:.2f} points less, {:.2f} to {:.2f})".format(*(100 * value for value in error)) in words("README")
-    assert "({:.4f} less, {:.4f} to {:.4f})".format(*nll) in words("README")
+    told = "{:.2f} points less (95 % interval {:.2f} to {:.2f}), ".format(*(100 * value for value in error))
+    assert told + "NLL {:.4f} less ({:.4f} to {:.4f})".format(*nll) in words("README")
 
 
 NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
