@@ -379,7 +379,7 @@ def test_the_results_page_has_the_means_of_the_demo():
     error, nll = (tables.interval(np.array(other), np.array(own)) for own, other in zip(ours, chance, strict=True))
     told = "{:.2f} points of error less ({:.2f} to {:.2f}), ".format(*(100 * value for value in error))
     assert told + "{:.4f} of NLL ({:.4f} to {:.4f})".format(*nll) in words("results")
-    told = "{:.2f} points less (95 % interval {:.2f} to {:.2f}), ".format(*(100 * value for value in error))
+    told = "{:.2f} points less ({:.2f} to {:.2f}), ".format(*(100 * value for value in error))
     assert told + "NLL {:.4f} less ({:.4f} to {:.4f})".format(*nll) in words("README")
 
 
@@ -586,8 +586,8 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     least, most = ("{} ({} to {}".format(*behind[name]) for name in ("deep", "urs"))
     assert f"by {least.replace(' (', ' points (')}, 95 % interval over five seeds) to {most})" in said
     readme = words("README")
-    assert "{} points more than ours, {} to {})".format(*behind["nes-rs"]) in readme
-    assert "({} more, {} to {})".format(*behind["random"]) in readme
+    both = (*behind["nes-rs"], *behind["random"])
+    assert "{} ({} to {}) and {} ({} to {}) points more than ours".format(*both) in readme
     full = tables.read("cifar10-headline", "comparison.json")["methods"]["nesbs"]["seeds"]
     assert "an error of {:.2f} and {:.2f} %.".format(*(100 * seed["scores"]["error"] for seed in full)) in said
     errors = {name: [seed["scores"]["error"] for seed in row["seeds"]] for name, row in record["methods"].items()}
