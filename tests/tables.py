@@ -82,6 +82,7 @@ def demo_compared():
 
 ELSEWHERE = {  # folders of results/demo-elsewhere, in the page's words
     "few-labels": "CIFAR-10, 5,000 of its labels",
+    "rare-classes": "the same, of cats and trucks a tenth as many",
     "tiny-imagenet": "Tiny-ImageNet-16/120, 12,000 of its labels",
 }
 

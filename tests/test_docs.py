@@ -87,6 +87,7 @@ def test_what_a_page_tells_its_reader_to_type_runs(page, place):
     names |= {str(ENSEMBLE.relative_to(ROOT)): str(ENSEMBLE), "photo.jpg": "FOLDER/cat/1.png"}
     names |= {"NAME": "fig-delta"} if page == "reproduce" else {}  # the quickest
     here = dict.fromkeys(("data.name=cifar10", "data.name=tinyimagenet16_120.npz"), "data.name=fashion-mini")
+    here |= {"data.rare_classes=[cat,truck]": "data.rare_classes=[bag,coat]"}
     names |= here if page == "results" else {}
     for command in commands(PAGES[page]):
         run_command(command, names)
@@ -643,6 +644,8 @@ def test_what_is_said_of_data_nobody_tuned_on_is_in_the_records():
     assert sides == {
         ("few-labels", "error"): {"deep": same, "urs": over_images, "likeliest": over_images, "random": same},
         ("few-labels", "nll"): {"deep": same, "urs": over_images, "likeliest": over_images, "random": lost},
+        ("rare-classes", "error"): dict.fromkeys(("deep", "urs", "likeliest", "random"), same),
+        ("rare-classes", "nll"): dict.fromkeys(("deep", "urs", "likeliest", "random"), (0, -1)),
         ("tiny-imagenet", "error"): {"deep": same, "urs": over_images, "likeliest": same, "random": same},
         ("tiny-imagenet", "nll"): {"deep": over_images, "urs": over_images, "likeliest": (-1, -1), "random": same},
     }
