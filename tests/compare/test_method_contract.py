@@ -149,7 +149,8 @@ def chooses_and_predicts(method, harness):
 
 def pays_for_its_stages(method, harness, outcome):
     stages = {name: stage["seconds"] for name, stage in harness.run.record.to_json()["stages"].items()}
-    assert 0 < outcome.search_seconds <= sum(stages.values()) + 1e-3
+    a_draw_alone = not method.stages and outcome.evaluations == 0  # may take less than the millisecond that is kept
+    assert (0 if a_draw_alone else 1e-3) <= outcome.search_seconds <= sum(stages.values()) + 1e-3
     assert 0 < outcome.training_seconds <= sum(stages.values()) + 1e-3
     assert outcome.search_seconds == round(method.search_seconds(harness), 3)
     assert outcome.evaluations == method.evaluations(harness) >= 0
