@@ -978,12 +978,21 @@ def shifted():
 
 def attacks():
     """An ensemble under attack: on 1,000 test images with all attacks, on all of them with two."""
+    return _attacked(read("attacks", "1000.json"), read("attacks", "10000.json"))
+
+
+def attacked():
+    """The ensemble of the headline under attack."""
+    return _attacked(read("cifar10-headline", "shift", "attacks.json"))
+
+
+def _attacked(*records):
     lines = [
         "| attack | test images | clean: members, ensemble | Attack | Defence | adaptive | median L2 |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for file in ("1000.json", "10000.json"):
-        for name, found in read("attacks", file)["ensemble"]["attacks"].items():
+    for record in records:
+        for name, found in record["ensemble"]["attacks"].items():
             clean = found["clean"]
             cells = [
                 {"cw": "CW", "autoattack": "AutoAttack"}.get(name, name.upper()),

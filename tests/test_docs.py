@@ -233,6 +233,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "minutes"): lambda: tables.one_run("cifar10-nasbench201-minutes"),
     ("results", "beyond"): tables.beyond,
     ("results", "shifted"): tables.shifted,
+    ("results", "attacked"): tables.attacked,
     ("results", "demo-compared"): tables.demo_compared,
     ("results", "elsewhere"): tables.elsewhere,
     ("reproduce", "measured"): tables.measured,
@@ -630,6 +631,13 @@ def test_what_is_said_of_cifar10_is_in_the_record():
 
 def percent(found):
     return {key: 100 * value for key, value in found.items()}
+
+
+def test_what_is_said_of_the_attacked_ensemble_is_in_the_record():
+    found = tables.read("cifar10-headline", "shift", "attacks.json")["ensemble"]["attacks"]["pgd"]
+    right = found["clean"]["ensemble"]
+    assert 0.45 < found["defence"] / right < 0.6  # "half of its right answers"
+    assert found["adaptive"]["attack"] / right < 0.1  # "next to none"
 
 
 def test_what_is_said_of_data_nobody_tuned_on_is_in_the_records():
