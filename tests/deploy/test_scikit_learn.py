@@ -147,6 +147,8 @@ def test_weights_of_images_and_of_classes(tmp_path):
     np.testing.assert_array_equal(first.predict_proba(images), second.predict_proba(images))
     second.save(tmp_path / "kept")
     assert NesbsClassifier.load(tmp_path / "kept").class_weight == {"sky": 0}
+    kinds = {**dict.fromkeys(NAMES.tolist(), 1), "moon": 2}  # as in cross-validation, where a part may lack a class
+    NesbsClassifier("toy", settings={**GIVEN, "members.epochs": 1}, class_weight=kinds).fit(images, NAMES[labels])
     for class_weight, message in (
         ("even", "class_weight"),
         ({"eart": 2}, "class_weight: y has no 'eart': did you mean earth"),

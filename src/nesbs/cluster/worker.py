@@ -6,7 +6,8 @@ import platform
 import sys
 import threading
 import traceback
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -22,32 +23,36 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     messages: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
-    first = messages.get()
+    shared = _begun(messages.get())
     while message := messages.get():
-        answer = outcome(partial(_run, message), first)
+        answer = outcome(partial(_run, message), shared)
         try:
             connection.send_bytes(answer)
         except OSError:  # the other process has ended in this moment
             os._exit(0)
 
 
-def _run(task: bytes, first: bytes) -> Any:
+def _run(task: bytes, shared: Callable[[], Any]) -> Any:
     """Run a task with what all of them share."""
-    return pickle.loads(task)(_begun(first))
+    return pickle.loads(task)(shared())
 
 
-@cache
-def _begun(first: bytes) -> Any:
-    """What tasks share, in a process that is set up for them."""
+def _begun(first: bytes) -> Callable[[], Any]:
+    """Set this process up; what gives its tasks what they share, or raises where that cannot be read here."""
     try:
         setting, shared = pickle.loads(first)
     except (AttributeError, ImportError) as error:
-        raise NesbsError(
+        refusal = NesbsError(
             f"a worker cannot import what it is to run ({error}): workers know nesbs and installed modules, so put "
             "your own functions into a module, not into the script that is started"
-        ) from None
+        )
+
+        def refuse() -> Any:
+            raise refusal
+
+        return refuse
     setting.apply()
-    return shared
+    return lambda: shared
 
 
 def _listen(connection: Connection, messages: "SimpleQueue[bytes]") -> None:

@@ -173,11 +173,13 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _check_class_weight(self, classes: np.ndarray) -> None:
-        """Raise where a class has a weight that y does not hold, or one that is no number."""
+        """Raise where a weight is no number, or is of a class that y does not hold while one that it holds has none."""
         if not isinstance(self.class_weight, Mapping):
             return
+        known = classes.tolist()
+        lacking = any(one not in self.class_weight for one in known)  # else a part of the data lacks a class
         for name, weight in self.class_weight.items():
-            if name not in classes.tolist():
+            if lacking and name not in known:
                 raise NesbsError(f"class_weight: y has no {shown(name)}: {did_you_mean(str(name), map(str, classes))}")
             expect(weight, Real, f"class_weight: the weight of {shown(name)} must be a number")
 
