@@ -803,7 +803,8 @@ def test_the_ensemble_that_may_be_tried_is_the_records_and_answers_as_it():
 JOINED = {  # rows of a page's comparison by their folders and methods, of which `python -m benchmarks.joined` makes it
     "cifar10-table": {
         **dict.fromkeys(("nesbs", "nesbs-mc"), "seed-*"),
-        "paper": "paper/seed-31:nesbs",
+        "paper": "paper/seed-*:nesbs",
+        "paper-mc": "paper/seed-3[3-5]:nesbs-mc",
         "likeliest": "seed-*",
         "oracle": "oracle/seed-*:deep",
         **dict.fromkeys(("deep", "nes-rs"), "seed-*"),
