@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, stdev
 
+import findings
 import numpy as np
 import pytest
 import tables
@@ -37,7 +38,6 @@ from spaces import test_contract
 from toys import call
 
 from benchmarks.joined import joined
-from benchmarks.truth import Truth
 from nesbs.compare import METHODS, Candidates
 from nesbs.deploy import load
 from nesbs.evaluation import paired
@@ -226,6 +226,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "cifar10"): lambda: tables.compared(tables.read("cifar10-table", "comparison.json")),
     ("results", "five"): lambda: tables.compared(tables.read("cifar10-table", "five", "comparison.json")),
     ("results", "left out"): tables.left_out,
+    ("results", "paper's method"): partial(findings.in_lines, findings.of_the_papers_method),
     ("results", "headline"): lambda: tables.compared(tables.read("cifar10-headline", "comparison.json"), 200),
     ("results", "demo"): tables.demo,
     ("results", "benchmark"): tables.benchmark,
@@ -239,6 +240,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("reproduce", "measured"): tables.measured,
     ("reproduce", "waiting"): tables.waiting,
     **{("reproduce", name): partial(tables.reproduced, name) for name in tables.experiments()},
+    **{("reproduce", f"{name} found"): partial(findings.in_lines, words) for name, words in findings.FINDINGS.items()},
     ("speed", "speed"): tables.speed,
     ("speed", "arm"): tables.arm,
     ("speed", "fast and plain"): tables.fast_and_plain,
@@ -280,77 +282,11 @@ def test_what_was_reproduced_has_its_section(name):
     section = re.search(rf"^### `{name}`: \S.*?(?=^##)", PAGES["reproduce"], re.M | re.S)
     assert section, f"no section {name}: PYTHONPATH=. python tests/test_docs.py begins one"
     assert f"<!-- {name} table -->" in section[0]
-    by_hand = re.sub(r"<!-- .*? table -->.*?<!-- end -->", "", section[0], flags=re.S)
+    by_hand = re.sub(rf"<!-- {name} table -->.*?<!-- end -->", "", section[0], flags=re.S)
     assert re.search("borne out|contradicted|open", by_hand), "say whether the paper's finding is borne out"
     if name.startswith("fig-"):
         assert re.search(rf"!\[[^]]{{30,}}\]\(pictures/{name}\.svg\)", by_hand)
         assert (DOCS / "pictures" / f"{name}.svg").stat().st_size < 150_000
-
-
-def test_what_is_concluded_of_table1_is_in_its_record():
-    said, rows = words("reproduce"), tables.experiments()["table1"].parts["CIFAR-10"].methods
-
-    def above_ours(method):
-        found = paired(*([row.error for row in rows[name]] for name in (method, "nesbs")))
-        return [100 * value for value in (found.mean, found.low, found.high)]
-
-    assert "than ResNet ({:.2f} points, {:.2f} to {:.2f})".format(*above_ours("single:resnet")) in said
-    assert "than NES-RS ({:.2f}, {:.2f} to {:.2f})".format(*above_ours("nes-rs")) in said
-    not_told_apart = [above_ours(name) for name in ("rsps", "deep")]
-    assert all(low < 0 < high for _, low, high in not_told_apart)
-    assert "the means are {:.2f} and {:.2f} points above ours".format(*(mean for mean, *_ in not_told_apart)) in said
-    of_three = ("NES-RS", "DeepEns", "NESBS (MC Sampling)", "NESBS (SVGD-RD)")
-    papers = [paper_figures("table1").rows[name]["CIFAR-10"].split(" ± ") for name in of_three]
-    (nes, error), *others = papers
-    assert all(abs(float(other[0]) - float(nes)) < float(error) for other in others)
-
-
-def test_what_is_concluded_of_figures_4_and_7_is_in_their_records():
-    said, posteriors = words("reproduce"), tables.experiments()["fig-discrepancy"].parts["CIFAR-10"].posteriors
-    best, gap = (
-        paired(*([getattr(one, what) for one in posteriors[name]] for name in ("post-training", "best-response")))
-        for what in ("best", "gap")
-    )
-    told = "borne out, by {:.2f} points ({:.2f} to {:.2f})"
-    assert told.format(*(100 * value for value in (best.mean, best.low, best.high))) in said
-    assert gap.low < 0 < gap.mean  # "larger in the mean, and not told apart"
-    drawn = tables.reproduced("fig-diversity").partition("δ*: ours")[2]
-    sharp, _, flat = (
-        [cell.split(" ± ")[0].strip() for cell in line.split("|")[2:4]] for line in drawn.split("\n")[2:5]
-    )
-    assert f"is {flat[0]} under the flat posterior and {sharp[0]} under the sharp one" in said
-    apart, interval = sharp[1].split(" ", 1)
-    assert f"difference of {apart} is not told from zero ({interval.strip('[]').replace(', ', ' to ')})" in said
-    points = tables.experiments()["fig-diversity"].parts["CIFAR-10"].points
-    same = [[one.architectures for one in point.seeds] for point in points if point.delta == -1]
-    assert len(same) == 3  # values of τ
-    assert all(each == same[0] for each in same)
-    assert all(len(set(members)) == 1 for members in same[0])
-
-
-def test_what_is_concluded_of_the_papers_figures_5_and_6_is_in_their_records():
-    """How often a rival is behind SVGD-RD, and how often beyond chance, of as many comparisons."""
-    said, behind = words("reproduce"), {}
-    for name in ("fig-efficiency", "fig-temperature"):
-        for point in tables.experiments()[name].parts["CIFAR-10"].points:
-            if point.method != "nesbs":
-                behind.setdefault((name, point.method), []).append(point.difference)
-
-    def counts(name, method):
-        found = behind[name, method]
-        return len(found), sum(one.mean > 0 for one in found), [one.verdict for one in found if one.verdict]
-
-    assert counts("fig-efficiency", "single-best") == (9, 9, ["higher"])
-    least, *_, most = sorted(100 * one.mean for one in behind["fig-efficiency", "single-best"])
-    assert f"in all nine comparisons, by {least:.2f} to {most:.2f} points, but beyond chance in one" in said
-    assert counts("fig-efficiency", "urs") == (9, 9, ["higher"] * 3)
-    assert counts("fig-efficiency", "nes-rs") == (9, 2, [])  # ahead of ours in seven
-    assert counts("fig-efficiency", "nesbs-mc") == (9, 8, ["higher"])
-    all_taus = behind["fig-temperature", "nesbs-mc"]
-    assert (len(all_taus), [one.verdict for one in all_taus if one.verdict]) == (9, [])
-    points = tables.experiments()["fig-temperature"].parts["CIFAR-10"].points
-    flat = [one.difference.mean for one in points if (one.method, one.temperature) == ("nesbs-mc", 10)]
-    assert f"Monte Carlo is {-100 * max(flat):.2f} to {-100 * min(flat):.2f} points ahead" in said
 
 
 def test_only_what_can_be_reproduced_is_kept_as_such():
@@ -695,12 +631,6 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert f"compiled before, it takes {warm['seconds']:.0f} s" in said
 
 
-def listing(words):
-    """The words as a sentence has them: a, b and c."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}"
-
-
 def percent(found):
     return {key: 100 * value for key, value in found.items()}
 
@@ -759,57 +689,23 @@ def test_what_is_said_of_fifty_candidates_is_in_the_record():
     assert ours / theirs == pytest.approx(1 / 5, abs=0.02)  # "a fifth of their seconds"
 
 
-def test_what_is_said_of_the_papers_method_is_in_its_records():
-    """Accuracies are the benchmark's, or a regression on its rows, so no network need be trained."""
-    truth = Truth(ROOT / "tests" / "nasbench201_sample.csv")
-
-    def accuracies(pattern):
-        for folder in sorted((tables.RESULTS / "cifar10-table").glob(pattern)):
-            chosen = [nasbench201().parse(text) for text in tables.read(folder, "selection.json")["architectures"]]
-            yield truth.of(chosen).mean()
-
-    said, ours, theirs = words("results"), list(accuracies("seed-*")), list(accuracies("paper/seed-*"))
-    listed = listing([f"{one:.1f}" for one in theirs])
-    assert f"have an accuracy of {listed} % in the mean. By torch's kernels" in said
-    assert "seeds 31 and 32 chose ones of {:.1f} and {:.1f} %".format(*accuracies("paper/plain/seed-*")) in said
-    chance = f"{truth.accuracies.mean():.1f}"
-    told = f"Those of `nesbs` have {min(ours):.1f} to {max(ours):.1f} % under its five seeds, and architectures"
-    assert f"{told} drawn at random {chance} %" in said
-    assert len(ours) == 5
-    rows = tables.read("cifar10-table", "comparison.json")["methods"]
-    errors = {
-        name: {seed["seed"]: 100 * seed["scores"]["error"] for seed in rows[name]["seeds"]}
-        for name in ("nesbs", "paper", "paper-mc", "random")
-    }
-    found, drawn = errors["paper"], errors["paper-mc"]
-    assert all(found[seed] > errors["nesbs"][seed] for seed in found)
-    told = listing([f"{error:.2f}" for error in found.values()])
-    assert f"an error of {told} % under seeds {min(found)} to {max(found)}: more than ours under each" in said
-    assert f"an error of {min(found.values()):.1f} to {max(found.values()):.1f} % under five seeds, above ours" in said
-    apart = percent(rows["paper"]["images"]["difference"]["error"])
-    assert "by {mean:.2f} points in the mean ({low:.2f} to {high:.2f} over images)".format(**apart) in said
-    over_seeds = percent({key: rows["paper"]["difference"]["error"][key] for key in ("low", "high")})
-    assert "beyond chance ({low:+.2f} to {high:+.2f})".format(**over_seeds).replace("-", "−") in said
-    random = paired(list(found.values()), list(errors["random"].values()))
-    told = f"at random, {random.mean:+.1f} points ({random.low:+.1f} to {random.high:+.1f} over seeds)"
-    assert told.replace("-", "−") in said
-    told = listing([f"{error:.2f}" for error in drawn.values()])
-    assert f"By Monte Carlo it has {told} % under seeds {min(drawn)} to {max(drawn)}" in said
-    samplers = paired(list(drawn.values()), [found[seed] for seed in drawn])
-    told = f"{samplers.mean:.1f}, {samplers.low:.1f} to {samplers.high:+.1f}".replace("-", "−")
-    assert f"from SVGD-RD ({told})" in said
-    papers = {name: figures["CIFAR-10"] for name, figures in paper_figures("table1").rows.items()}
-    quoted = [str(papers[name]).split(" ±")[0] for name in ("NESBS (SVGD-RD)", "RSPS", "ENAS")]
-    assert "The paper reports {} % for its method".format(*quoted) in said
-    assert "with shared weights it quotes {} % (RSPS) and {} % (ENAS), its Table 1".format(*quoted[1:]) in said
-    took = tables.search_seconds("cifar10-table/paper/seed-*")
-    told = f"took {min(took):,.0f} to {max(took):,.0f} s beside other trainings"
-    assert f"A search {told}" in said
+def test_what_is_said_of_the_papers_method_above_its_paragraph_is_in_its_records():
+    said, paragraph = words("results"), findings.of_the_papers_method()
+    errors = [
+        100 * seed["scores"]["error"]
+        for seed in tables.read("cifar10-table", "comparison.json")["methods"]["paper"]["seeds"]
+    ]
+    told = f"{min(errors):.1f} to {max(errors):.1f} %"
+    assert f"has an error of {told} under five seeds, above ours under each" in said
+    beside = re.search(r"drawn at random: (\S+ points) \((\S+ to \S+)\)", paragraph)
+    assert f"not told apart from three random architectures ({beside[1]}, {beside[2]})" in said
     header = " ".join(recipe_text("cifar10-nasbench201-paper").replace("#", " ").split())
-    assert f"the search {told}" in header
-    told = f"the chosen ones {min(theirs):.1f} to {max(theirs):.1f} % in the mean under five seeds"
-    told = f"{told} by the benchmark, those drawn at random {chance}"
-    assert f"{told}; an error of {min(found.values()):.1f} to {max(found.values()):.1f} % with members of 24" in header
+    assert re.search(r"search (took \S+ to \S+ s beside other trainings)", paragraph)[1] in header
+    assert f"it takes {tables.papers_search_alone():.0f} s on a GPU of its own, without choosing" in header
+    accuracies = re.search(r"accuracy of (.*?) % in the mean", paragraph)[1].replace(" and", ",").split(", ")
+    least, most = min(accuracies, key=float), max(accuracies, key=float)
+    assert f"the chosen ones {least} to {most} % in the mean under five seeds by the benchmark" in header
+    assert f"an error of {told} with members of 24 epochs" in header
 
 
 def test_what_is_said_of_five_members_is_in_the_record():
