@@ -1,4 +1,4 @@
-"""What our records say of the paper's findings and of its method, in the words of docs/reproduce.md and docs/results.md.
+"""What our records say of the paper's findings and of its method, in the words of docs/reproduce.md and results.md.
 
 `verdict` is the rule that the page states. Differences are paired over seeds, above zero where the paper is right.
 """
@@ -179,9 +179,9 @@ def of_the_papers_method() -> str:
         f"**The paper's method to the letter is not told apart from chance here.** {_its_errors()} {_its_choices()} A "
         "supernet of five cells a stage, trained one path a step, hardly tells good from bad ([why](ranking.md)). That "
         "depth is our choice: the paper gives none for this space. A shallow supernet trained the same way ranks far "
-        "better (0.722, one seed, four times the epochs); what the paper's method would choose with it was not measured. "
-        f"The paper reports {papers['NESBS (SVGD-RD)']} % for its method, and does not say for how many epochs members "
-        "are trained; for other searches with shared weights it quotes "
+        "better (0.722, one seed, four times the epochs); what the paper's method would choose with it was not "
+        f"measured. The paper reports {papers['NESBS (SVGD-RD)']} % for its method, and does not say for how many "
+        "epochs members are trained; for other searches with shared weights it quotes "
         f"{one_shot[0][0]:.2f} (GDAS) to {one_shot[-1][0]:.2f} % (ENAS), its Table 1. What its authors did otherwise "
         f"we do not know. A search took {min(took):,.0f} to {max(took):,.0f} s beside other trainings. Records: "
         "`results/cifar10-table/paper`."
@@ -203,11 +203,11 @@ def _its_errors() -> str:
     more, low, high = (f"{100 * over_images[key]:.2f}" for key in ("mean", "low", "high"))
     return (
         f"Its ensembles have an error of {_listed(found.values(), 2)} % under seeds {min(found)} to {max(found)}: more "
-        f"than ours under each, by {more} points in the mean ({low} to {high} over images). The seeds differ so much that "
-        f"this is not beyond chance over seeds: {beside(found, ours)}. Nor is what it has more than three architectures "
-        f"drawn at random: {beside(found, random)}. By Monte Carlo it has {_listed(drawn.values(), 2)} % under seeds "
-        f"{min(drawn)} to {max(drawn)}, {beside(drawn, random)} beside the random ones; three seeds this far apart could "
-        f"not tell it from SVGD-RD, {beside(drawn, found)}."
+        f"than ours under each, by {more} points in the mean ({low} to {high} over images). The seeds differ so much "
+        f"that this is not beyond chance over seeds: {beside(found, ours)}. Nor is what it has more than three "
+        f"architectures drawn at random: {beside(found, random)}. By Monte Carlo it has {_listed(drawn.values(), 2)} % "
+        f"under seeds {min(drawn)} to {max(drawn)}, {beside(drawn, random)} beside the random ones; three seeds this "
+        f"far apart could not tell it from SVGD-RD, {beside(drawn, found)}."
     )
 
 
@@ -220,12 +220,13 @@ def _its_choices() -> str:
     )
     chance = truth.accuracies.mean()
     return (
-        "What it chooses is not told apart from chance either: after the benchmark's own training its three architectures "
-        f"have an accuracy of {_listed(theirs, 1)} % in the mean, architectures drawn at random {chance:.1f} %, so "
-        f"{_signed(paired(theirs, [chance] * len(theirs)))}. By torch's kernels, which round otherwise, seeds 31 and 32 "
-        f"chose architectures with {_listed(plain, 1)} %. Those of `nesbs` have {min(ours):.1f} to {max(ours):.1f} % "
-        f"under its {COUNTS[len(ours)]} seeds. (Validation accuracies of NAS-Bench-201; what is not among the 2,000 rows "
-        "in this repository is a regression on them, [how far off](choosing.md).)"
+        "What it chooses is not told apart from chance either: after the benchmark's own training its three "
+        f"architectures have an accuracy of {_listed(theirs, 1)} % in the mean, architectures drawn at random "
+        f"{chance:.1f} %, so {_signed(paired(theirs, [chance] * len(theirs)))}. By torch's kernels, which round "
+        f"otherwise, seeds 31 and 32 chose architectures with {_listed(plain, 1)} %. Those of `nesbs` have "
+        f"{min(ours):.1f} to {max(ours):.1f} % under its {COUNTS[len(ours)]} seeds. (Validation accuracies of "
+        "NAS-Bench-201; what is not among the 2,000 rows in this repository is a regression on them, [how far "
+        "off](choosing.md).)"
     )
 
 
