@@ -197,7 +197,7 @@ def _its_errors() -> str:
     assert all(found[seed] > ours[seed] for seed in found)
 
     def beside(one: dict[int, float], other: dict[int, float]) -> str:
-        return _signed(paired(list(one.values()), [other[seed] for seed in one]))
+        return _not_apart(paired(list(one.values()), [other[seed] for seed in one]))
 
     over_images = rows["paper"]["images"]["difference"]["error"]
     more, low, high = (f"{100 * over_images[key]:.2f}" for key in ("mean", "low", "high"))
@@ -222,7 +222,7 @@ def _its_choices() -> str:
     return (
         "What it chooses is not told apart from chance either: after the benchmark's own training its three "
         f"architectures have an accuracy of {_listed(theirs, 1)} % in the mean, architectures drawn at random "
-        f"{chance:.1f} %, so {_signed(paired(theirs, [chance] * len(theirs)))}. By torch's kernels, which round "
+        f"{chance:.1f} %, so {_not_apart(paired(theirs, [chance] * len(theirs)))}. By torch's kernels, which round "
         f"otherwise, seeds 31 and 32 chose architectures with {_listed(plain, 1)} %. Those of `nesbs` have "
         f"{min(ours):.1f} to {max(ours):.1f} % under its {COUNTS[len(ours)]} seeds. (Validation accuracies of "
         "NAS-Bench-201; what is not among the 2,000 rows in this repository is a regression on them, [how far "
@@ -239,8 +239,9 @@ def _listed(values: Iterable[float], digits: int) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def _signed(difference: Difference) -> str:
-    """A difference that is in points already, with its interval over seeds."""
+def _not_apart(difference: Difference) -> str:
+    """A difference that is in points already, with its interval over seeds, which holds zero."""
+    assert difference.low < 0 < difference.high, "told apart: another sentence is due"
     values = (difference.mean, difference.low, difference.high)
     return "{:+.1f} points ({:+.1f} to {:+.1f})".format(*values).replace("-", "−")
 
