@@ -3,6 +3,7 @@
 `verdict` is the rule that the page states. Differences are paired over seeds, above zero where the paper is right.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,11 +14,13 @@ from documents import ROOT
 from benchmarks.truth import Truth
 from nesbs.evaluation.comparing import Difference, paired
 from nesbs.records.curves import PointRecord
+from nesbs.reproduce import NAMES, experiment
 from nesbs.reproduce.spec import paper_figures
 from nesbs.runs import load_recipe
 from nesbs.spaces import Architecture, nasbench201
 
 WIDTH = 150
+VERDICTS = "(?:borne out|contradicted)(?: in part)?|open"
 COUNTS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
@@ -55,7 +58,7 @@ def of_table1() -> str:
     resnet, rsps, nes, deep = map(behind, ("single:resnet", "rsps", "nes-rs", "deep"))
     return (
         "NESBS is our recipe here, not the paper's method, which in this space is not told apart from chance "
-        "([results](results.md#cifar-10-ours-its-rivals-chance)). With our recipe, that NESBS has a lower error than "
+        "([results](results.md#cifar-10-ours-its-rivals-chance)). That NESBS, by our recipe, has a lower error than "
         f"one network found otherwise is {verdict([resnet, rsps])}: ResNet is {points_of(resnet)} points behind, RSPS "
         f"{points_of(rsps)}. On CIFAR-10 the paper calls DeepEns, NES-RS and NESBS comparable: its figures differ by "
         f"at most {max(papers) - min(papers):.2f} points. With our recipe NES-RS is {points_of(nes)} points behind, "
@@ -113,10 +116,10 @@ def of_figure_5() -> str:
         f"That NES-RS and NESBS get below the single best architecture is {verdict([*single, *nes_below])}: NES-RS is "
         f"{counted(nes_below)}, SVGD-RD {counted(single)}, by {means[0]:.2f} to {means[-1]:.2f} points. (The single "
         "best is not the paper's, the best of the space by test error, but the best of as many uniform draws by "
-        f"validation loss.) That SVGD-RD has lower errors than URS is {verdict(urs)}: {counted(urs)}. That it has "
-        f"lower errors than NES-RS is {verdict(nes)}: {counted(nes)}. That it has lower errors than Monte Carlo is "
-        f"{verdict(drawn)}: {counted(drawn)}. Of {comparisons} such comparisons some {COUNTS[round(comparisons / 20)]} "
-        "fall beyond chance by luck alone."
+        f"validation loss.) That SVGD-RD has lower errors than URS is {verdict(urs)}: {counted(urs)}. That SVGD-RD has "
+        f"lower errors than NES-RS is {verdict(nes)}: {counted(nes)}. That SVGD-RD has lower errors than Monte Carlo "
+        f"is {verdict(drawn)}: {counted(drawn)}. Of {comparisons} such comparisons some "
+        f"{COUNTS[round(comparisons / 20)]} fall beyond chance by luck alone."
     )
 
 
@@ -253,6 +256,18 @@ FINDINGS = {
     "fig-temperature": of_figure_6,
     "fig-diversity": of_figure_7,
 }
+
+
+def in_short() -> str:
+    """What is said of each finding, as a table: every "that … is open" of the conclusions."""
+    by_hand = re.search(r"^### `fig-delta`: .*?(?=^##)", (ROOT / "docs/reproduce.md").read_text(), re.M | re.S)
+    assert by_hand
+    said = {"fig-delta": " ".join(by_hand[0].split()), **{name: words() for name, words in FINDINGS.items()}}
+    lines = ["| the paper's | finding | in our records |", "| --- " * 3 + "|"]
+    for name in sorted(said, key=NAMES.index):
+        for what, told in re.findall(rf"\b[Tt]hat ([^:.]+?) is ({VERDICTS})\b", said[name]):
+            lines.append(f"| {experiment(name).shows} | {what} | {told} |")
+    return "\n".join(lines)
 
 
 def in_lines(words: Callable[[], str]) -> str:

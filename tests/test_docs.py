@@ -238,6 +238,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "demo-compared"): tables.demo_compared,
     ("results", "elsewhere"): tables.elsewhere,
     ("reproduce", "measured"): tables.measured,
+    ("reproduce", "findings"): findings.in_short,
     ("reproduce", "waiting"): tables.waiting,
     **{("reproduce", name): partial(tables.reproduced, name) for name in tables.experiments()},
     **{("reproduce", f"{name} found"): partial(findings.in_lines, words) for name, words in findings.FINDINGS.items()},
