@@ -294,6 +294,11 @@ def test_only_what_can_be_reproduced_is_kept_as_such():
     assert {path.name for path in tables.REPRODUCED.iterdir()} == tables.experiments().keys()
 
 
+def test_kept_records_name_no_folder_of_a_machine():
+    kept = [path for kind in ("*.json", "*.yaml") for path in tables.RESULTS.rglob(kind)]
+    assert [path for path in kept if re.search(r"[\s\"'](/tmp|/home|/root|/mnt|/Users)/", path.read_text())] == []
+
+
 def test_a_kept_record_is_drawn_again(tmp_path):
     """What the page says of `--draw` and the records."""
     shutil.copytree(tables.REPRODUCED / "fig-delta", tmp_path / "hour" / "fig-delta")
