@@ -975,6 +975,42 @@ def shifted():
     return "\n".join(lines)
 
 
+def robust():
+    """The demo's ensembles and copies of their posterior's likeliest on changed images: means and differences."""
+    ours, copies = (
+        [_robustness(folder) for folder in sorted((RESULTS / "demo-robust").glob(f"{kind}-*"))]
+        for kind in ("ours", "copies")
+    )
+    lines = [f"| {len(ours)} seeds | ours | three copies | copies less ours |", "| --- " * 4 + "|"]
+    told_apart = []
+    for name, digits in {measure: 4 if measure.startswith(("AUROC", "NLL")) else 2 for measure in ours[0]}.items():
+        two = [np.array([found[name] for found in rows]) for rows in (ours, copies)]
+        means = " | ".join(f"{values.mean():.{digits}f}" for values in two)
+        apart, half = _paired(*reversed(two))
+        lines.append(f"| {name} | {means} | {_between(apart, apart - half, apart + half, digits)} |")
+        if abs(apart) > half:
+            told_apart.append(f"{name.removesuffix(' %')} (the {'copies' if apart > 0 else 'ensembles'} have more)")
+    lines += ["", f"Told apart over seeds, by intervals of 95 %: {'; '.join(told_apart) or 'nothing'}."]
+    return "\n".join(lines)
+
+
+def _robustness(folder):
+    """What one ensemble is worth on images that are not as those it was trained on; shares in per cent."""
+    ensemble = read(folder, "metrics.json")["ensemble"]
+    corrupted = ensemble["corruptions"]["ensemble"]["mean"]
+    found = {
+        "error %": 100 * ensemble["error"],
+        "error on corrupted images %": 100 * corrupted["error"],
+        "NLL on corrupted images": corrupted["nll"],
+        "AUROC against CIFAR-10, by entropy": ensemble["unseen"]["ensemble"]["entropy"]["auroc"],
+    }
+    for name, attack in read(folder, "attacks.json")["ensemble"]["attacks"].items():
+        found[f"{name.upper()}, attacked network: right %"] = 100 * attack["attack"]
+        found[f"{name.upper()}, ensemble on the same images: right %"] = 100 * attack["defence"]
+        found[f"{name.upper()} on the ensemble itself: right %"] = 100 * attack["adaptive"]["attack"]
+    return found
+
+
 def attacks():
     """An ensemble under attack: on 1,000 test images with all attacks, on all of them with two."""
     return _attacked(read("attacks", "1000.json"), read("attacks", "10000.json"))

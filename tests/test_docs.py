@@ -41,6 +41,7 @@ from benchmarks.joined import joined
 from nesbs.compare import METHODS, Candidates
 from nesbs.deploy import load
 from nesbs.evaluation import paired
+from nesbs.evaluation.comparing import Difference
 from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, verdict
 from nesbs.posterior import Posterior
 from nesbs.records import RunRecord
@@ -87,7 +88,7 @@ def test_what_a_page_tells_its_reader_to_type_runs(page, place):
     names |= {str(ENSEMBLE.relative_to(ROOT)): str(ENSEMBLE), "photo.jpg": "FOLDER/cat/1.png"}
     names |= {"NAME": "fig-delta"} if page == "reproduce" else {}  # the quickest
     here = dict.fromkeys(("data.name=cifar10", "data.name=tinyimagenet16_120.npz"), "data.name=fashion-mini")
-    here |= {"data.rare_classes=[cat,truck]": "data.rare_classes=[bag,coat]"}
+    here |= {"data.rare_classes=[cat,truck]": "data.rare_classes=[bag,coat]", "cifar10": "fashion-mini", "DATA": "."}
     names |= here if page == "results" else {}
     for command in commands(PAGES[page]):
         run_command(command, names)
@@ -237,6 +238,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "attacked"): tables.attacked,
     ("results", "demo-compared"): tables.demo_compared,
     ("results", "elsewhere"): tables.elsewhere,
+    ("results", "robust"): tables.robust,
     ("reproduce", "measured"): tables.measured,
     ("reproduce", "findings"): findings.in_short,
     ("reproduce", "waiting"): tables.waiting,
@@ -273,6 +275,21 @@ TABLES = {  # of a page by name, and what makes it of records
 @pytest.mark.parametrize(("page", "name"), TABLES)
 def test_a_pages_figures_are_those_of_the_records(page, name):
     assert table(TEXTS[page], name) == TABLES[page, name](), "write it again: PYTHONPATH=. python tests/test_docs.py"
+
+
+@pytest.mark.parametrize(
+    ("differences", "said"),
+    [
+        ([(1, 0.5, 2)], "borne out"),
+        ([(1, 0.5, 2), (1, -1, 3)], "borne out in part"),
+        ([(1, 0.5, 2), (-0.1, -1, 1)], "open"),  # not all have the paper's sign
+        ([(1, -1, 3)], "open"),
+        ([(-1, -3, 1), (-1, -2, -0.5)], "contradicted in part"),
+        ([(-1, -2, -0.5)], "contradicted"),
+    ],
+)
+def test_a_finding_is_judged_by_the_rule_of_the_page(differences, said):
+    assert findings.verdict([Difference(*one) for one in differences]) == said
 
 
 @pytest.mark.parametrize("name", tables.experiments())
