@@ -9,7 +9,7 @@ import subprocess
 import sys
 from functools import partial
 from html.parser import HTMLParser
-from importlib import import_module, resources
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, stdev
@@ -46,7 +46,7 @@ from nesbs.evaluation.ranking import Interval, Ranking, fisher_interval, rank, v
 from nesbs.posterior import Posterior
 from nesbs.records import RunRecord
 from nesbs.records.recipe import flatten
-from nesbs.reproduce import experiment
+from nesbs.reproduce import NAMES, experiment
 from nesbs.reproduce.spec import paper_figures
 from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
@@ -189,7 +189,7 @@ def check_delta(space):
 def check_names(_):
     """The page lists what can be reproduced, no more and no less."""
     listed = re.findall(r"^\| `((?:table|fig)\S+)` ", PAGES["reproduce"], re.M)
-    assert tuple(listed) == import_module("nesbs.reproduce.spec").NAMES
+    assert tuple(listed) == NAMES
 
 
 def check_answers(space):
@@ -305,6 +305,24 @@ def test_what_was_reproduced_has_its_section(name):
     if name.startswith("fig-"):
         assert re.search(rf"!\[[^]]{{30,}}\]\(pictures/{name}\.svg\)", by_hand)
         assert (DOCS / "pictures" / f"{name}.svg").stat().st_size < 150_000
+
+
+def test_what_the_small_darts_recipe_says_of_itself_is_in_the_records():
+    header = " ".join(recipe_text("cifar10-darts-minutes").replace("#", " ").split())
+    trained = tables.experiments()["table2"].parts["CIFAR-10"].methods
+    errors = [over_seeds(trained[name], "error") for name in ("nesbs", "nesbs-mc", "nes-rs")]
+    assert "test error of {} % by SVGD-RD, {} by Monte Carlo, of NES-RS {} (three seeds".format(*errors) in header
+    ours = [row.training_seconds / len(row.architectures) for name in ("nesbs", "nesbs-mc") for row in trained[name]]
+    assert f"a member {min(ours):.0f} to {max(ours):.0f} s beside up to ten other trainings" in header
+    posteriors = tables.experiments()["fig-discrepancy"].parts["CIFAR-10"].posteriors
+    likeliest = [over_seeds(posteriors[name], "mode") for name in ("post-training", "best-response")]
+    assert "{} % for the posterior's likeliest, {} with the best-response posterior".format(*likeliest) in header
+
+
+def over_seeds(rows, measure):
+    """The mean of a figure over seeds and its standard error, in per cent."""
+    values = [100 * getattr(row, measure) for row in rows]
+    return f"{fmean(values):.2f} ± {stdev(values) / len(values) ** 0.5:.2f}"
 
 
 def test_only_what_can_be_reproduced_is_kept_as_such():
@@ -742,12 +760,14 @@ def test_what_is_said_of_five_members_is_in_the_record():
     assert "by {mean:.4f} ({low:.4f} to {high:.4f} over images); by error".format(**three["nll"]) in said
     told = "(three {mean:+.2f} points, {low:+.2f} to {high:+.2f})".format(**percent(three["error"]))
     assert told.replace("-", "−") in said
-    better = [-copies[key] for key in ("mean", "high", "low")]
-    assert "by {:.4f} ({:.4f} to {:.4f} over images, one seed)".format(*better) in said
+    told = "an NLL {:.4f} lower ({:.4f} lower to {:.4f} higher)".format(-copies["mean"], -copies["low"], copies["high"])
+    assert told in said
+    told = "{mean:+.2f} points of error ({low:+.2f} to {high:+.2f} over images)"
+    assert told.format(**percent(apart["likeliest-5"]["error"])).replace("-", "−") in said
     own = rows["nesbs-5"]["seeds"][0]["scores"]["error"]
     assert f"under seed 31 alone, where ours has {100 * own:.2f} %" in said
     seeds = {name: [seed["seed"] for seed in row["seeds"]] for name, row in rows.items()}
-    both = ("nesbs-5", "nesbs-mc-5", "nesbs")
+    both = ("nesbs-5", "nesbs-mc-5", "likeliest-5", "nesbs")
     assert seeds == {name: [31, 32] if name in both else [31] for name in rows}
     with_three = tables.read("cifar10-table", "comparison.json")["methods"]
     found = [100 * one["seeds"][0]["scores"]["error"] for name in ("nes-rs", "urs") for one in
@@ -819,7 +839,7 @@ JOINED = {  # rows of a page's comparison by their folders and methods, of which
     },
     "cifar10-table/five": {
         **{f"{name}-5": f"seed-*:{name}" for name in ("nesbs", "nesbs-mc")},
-        "likeliest-5": "seed-31:likeliest",
+        "likeliest-5": "seed-*:likeliest",
         "oracle-5": "oracle/seed-*:deep",
         **{f"{name}-5": f"seed-31:{name}" for name in ("deep", "nes-rs", "urs")},
         "nesbs": "../seed-3[12]",
@@ -1343,11 +1363,12 @@ def test_the_site_builds_strictly_and_asks_nobody(tmp_path):
 
 
 def begun(page, name):
-    """The page with an empty section for a name, behind the others: what we conclude is left to write."""
-    about, end = experiment(name).about, "## What differs from the paper"
+    """The page with an empty section for a name, in the paper's order: what we conclude is left to write."""
+    later = [f"### `{other}`: " for other in NAMES[NAMES.index(name) + 1 :]]
+    end = next(heading for heading in [*later, "## What differs from the paper"] if heading in page)
     picture = f"![WHAT IS DRAWN](pictures/{name}.svg)\n\n" if name.startswith("fig-") else ""
-    section = f"### `{name}`: {about}\n\n{picture}<!-- {name} table -->\n-\n<!-- end -->\n\n"
-    return page if f"### `{name}`: " in page else page.replace(end, section + end)
+    section = f"### `{name}`: {experiment(name).about}\n\n{picture}<!-- {name} table -->\n-\n<!-- end -->\n\n"
+    return page if f"### `{name}`: " in page else page.replace(end, section + end, 1)
 
 
 if __name__ == "__main__":  # writes the tables of all pages anew
