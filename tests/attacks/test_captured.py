@@ -75,6 +75,18 @@ def test_large_batches_and_rare_sizes_are_not_captured(network):
     assert not made._sizes
 
 
+def test_a_network_sees_one_size_before_it_is_captured_and_then():
+    """A GPU computes another size by other kernels, whose rounding AutoAttack takes for chance."""
+    network, seen = nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).requires_grad_(False), []
+    made = CapturedModel(lambda images: (seen.append(len(images)), network(images))[1])
+    for _ in range(BEFORE + 2):
+        ours, theirs = (with_gradient(model, torch.full((5, 3, 8, 8), 0.5)) for model in (made, network))
+        torch.testing.assert_close(ours[1], theirs[1])
+        back = [torch.autograd.grad(logits, images, slope)[0] for images, logits, slope in (ours, theirs)]
+        torch.testing.assert_close(*back)
+    assert set(seen) == {16}
+
+
 def test_a_network_that_sees_nothing_has_no_gradient():
     made = CapturedModel(lambda images: torch.zeros(len(images), 5))
     images = torch.rand(5, 3, 8, 8, requires_grad=True)

@@ -23,7 +23,7 @@ from nesbs.reproduce import NAMES, Work, experiment, run
 from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
 from nesbs.reproduce.tradeoff import plane
-from nesbs.runs.attack import attack_ensemble, attack_settings
+from nesbs.runs.attack import attack_ensembles, attack_settings
 from nesbs.runs.resumable_run import Run
 
 # smoke-darts at a size that only shows that everything fits together
@@ -231,14 +231,18 @@ def test_the_best_response_posterior_is_kept_and_another_one(tmp_path):
     assert paper_method("nesbs-mc-best-response").search_seconds(harness) == pytest.approx(total)
 
 
-def test_another_ensemble_of_a_run_is_attacked_like_its_own(tmp_path):
+def test_other_ensembles_of_a_run_are_attacked_like_its_own(tmp_path):
     work = Run.create(tmp_path / "run", toy_recipe())
     settings = attack_settings("fgsm", None, ["epsilons=[]", "pictures=0"])
-    found = attack_ensemble(work, "rival", work.ensemble(), settings).to_json()
-    plain = attack_then_defend(work.ensemble(), "fgsm", work.data.test)
-    assert found["attacks"]["fgsm"]["attack"] == pytest.approx(plain.attack)
-    assert found["attacks"]["fgsm"]["defence"] == pytest.approx(plain.defence)
-    assert found["skipped"] == {}
+    rivals = {"first": work.ensemble(), "second": work.uniform()}
+    found = attack_ensembles(work, rivals, settings)
+    assert list(found) == list(rivals)
+    for name, rival in rivals.items():
+        plain, attacks = attack_then_defend(rival, "fgsm", work.data.test), found[name].to_json()["attacks"]
+        assert attacks["fgsm"]["attack"] == pytest.approx(plain.attack)
+        assert attacks["fgsm"]["defence"] == pytest.approx(plain.defence)
+        assert list(found[name].architectures) == [str(architecture) for architecture in rival.architectures]
+        assert found[name].skipped == {}
 
 
 def test_the_spread_of_log_densities_grows_with_delta(tmp_path, capsys):

@@ -17,7 +17,9 @@ class CapturedModel:
     """A network whose weights stay as they are, images (batch, …) to logits (batch, classes).
 
     Batches are filled up to a power of two with what is left of earlier ones, so that few sizes are captured: no image
-    may change the answer to another. On a CPU the same is computed without capturing it.
+    may change the answer to another. Those before are filled up too, since a GPU rounds otherwise at another size, and
+    AutoAttack takes a network that answers twice differently for a random one. On a CPU the same is computed without
+    capturing it.
 
     >>> network = torch.nn.Linear(3, 2).requires_grad_(False)
     >>> images = torch.rand(5, 3)
@@ -35,8 +37,11 @@ class CapturedModel:
         size = max(SMALLEST, 1 << (len(images) - 1).bit_length())
         key = (size, *images.shape[1:])
         self._calls[key] = self._calls.get(key, 0) + 1
-        if not 0 < len(images) <= LARGEST or self._calls[key] <= BEFORE:
+        if not 0 < len(images) <= LARGEST:
             return self._model(images)
+        if self._calls[key] <= BEFORE:
+            filled = torch.cat([images, images.new_zeros(size - len(images), *images.shape[1:])])
+            return self._model(filled)[: len(images)]
         if key not in self._sizes:
             self._sizes[key] = _FixedSize(self._model, images, size)
         if not self._sizes[key].differentiable:  # nothing reaches the output

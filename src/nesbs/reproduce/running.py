@@ -8,6 +8,7 @@ from nesbs.compare.curves import CurveGrid, curves
 from nesbs.compare.harness import Harness
 from nesbs.compare.over_seeds import train_chosen, train_searched
 from nesbs.records import ExperimentRecord
+from nesbs.records.attacks import EnsembleAttacks
 from nesbs.records.experiment import AttackRow, DiscrepancyRow, MethodEntry, MethodRow
 from nesbs.reproduce.gaussians import run_gaussians
 from nesbs.reproduce.paper_methods import best_response_of, hand_over, measured_row, paper_method, trained_ensemble
@@ -15,7 +16,7 @@ from nesbs.reproduce.spec import BEST_RESPONSE, DataPart
 from nesbs.reproduce.tradeoff import run_tradeoff
 from nesbs.reproduce.work import Work
 from nesbs.rivals import discrepancy
-from nesbs.runs.attack import attack_ensemble, attack_settings
+from nesbs.runs.attack import attack_ensembles, attack_settings
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.quality import measure_quality
 from nesbs.runs.resumable_run import Run
@@ -75,19 +76,21 @@ def run_attacks(work: Work) -> None:
         _train_ahead(work, part, [harness], sources, methods)
         for method in methods:
             measured_row(method, harness, None if sources is None else sources[0])
-            name, ensemble = paper_method(method).name, trained_ensemble(method, harness)
-            attacked = attack_ensemble(harness.run, name, ensemble, settings)
-            rows = {
-                attack: AttackRow(
-                    **{name: getattr(result, name) for name in ATTACK_FIGURES},
-                    adaptive=result.adaptive and result.adaptive.attack,
-                )
-                for attack, result in (attacked.attacks or {}).items()
-            }
-            work.leave_out(attacked.skipped or {})
-            earlier = work.record.part(label).methods or {}
-            entry = MethodEntry(clean=attacked.clean, attacks=rows)
-            work.save_part(label, attack=work.scale.attack, methods={**earlier, method: entry})
+        ensembles = {paper_method(method).name: trained_ensemble(method, harness) for method in methods}
+        attacked = attack_ensembles(harness.run, ensembles, settings)
+        entries = {method: _attack_entry(attacked[paper_method(method).name]) for method in methods}
+        for found in attacked.values():
+            work.leave_out(found.skipped or {})
+        work.save_part(label, attack=work.scale.attack, methods=entries)
+
+
+def _attack_entry(found: EnsembleAttacks) -> MethodEntry:
+    """A method's figures under all attacks."""
+    rows = {}
+    for attack, result in (found.attacks or {}).items():
+        figures = {name: getattr(result, name) for name in ATTACK_FIGURES}
+        rows[attack] = AttackRow(**figures, adaptive=result.adaptive and result.adaptive.attack)
+    return MethodEntry(clean=found.clean, attacks=rows)
 
 
 def run_quality(work: Work) -> None:

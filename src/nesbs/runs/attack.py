@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +32,6 @@ from nesbs.records import AttacksRecord, Record
 from nesbs.records.attacks import AttackUnit, CloserLook, EnsembleAttacks
 from nesbs.runs.recipe import apply_changes
 from nesbs.runs.resumable_run import Run
-from nesbs.runs.stage_progress import Stage
 
 AnyAttack = Fgsm | Pgd | CarliniWagner | AutoAttack | Noise
 
@@ -53,29 +51,62 @@ def attack_settings(attacks: str | None, images: int | None, changes: Sequence[s
 def measure_robustness(run: Run, chosen: AttackSettings) -> AttacksRecord:
     """Attack a run's ensemble, and the uniform-random one where there is one; write and return `attacks.json`."""
     names, skipped = _available(chosen.attacks)
-    works = [_Work(run, name, ensemble, names, chosen) for name, ensemble in run.ensembles().items()]
-    with run.stage("attack", sum(work.total for work in works)) as stage:
-        numbers = itertools.count(1)
-        record = AttacksRecord(
-            data=run.data.name,
-            measured_on=run.recipe.evaluation.images,
-            seed=run.recipe.seed,
-            settings={name: chosen.attack(name).model_dump(mode="json") for name in names},
-            skipped=skipped,
-            **{work.name: work.measured(stage, numbers) for work in works},
-        )
-        return _merged(AttacksRecord.find(run.folder), record).write(run.folder / AttacksRecord.FILE)
+    record = AttacksRecord(
+        data=run.data.name,
+        measured_on=run.recipe.evaluation.images,
+        seed=run.recipe.seed,
+        settings={name: chosen.attack(name).model_dump(mode="json") for name in names},
+        skipped=skipped,
+        **_attacked("attack", [_Work(run, name, each, names, chosen) for name, each in run.ensembles().items()]),
+    )
+    return _merged(AttacksRecord.find(run.folder), record).write(run.folder / AttacksRecord.FILE)
 
 
-def attack_ensemble(run: Run, name: str, ensemble: Ensemble, chosen: AttackSettings) -> EnsembleAttacks:
-    """Attack another ensemble of a run, such as a rival's, under a name of its own.
+def attack_ensembles(run: Run, ensembles: Mapping[str, Ensemble], chosen: AttackSettings) -> dict[str, EnsembleAttacks]:
+    """Attack other ensembles of a run, such as its rivals', each under a name of its own.
 
     Every network attacked is kept in `attacks/` like those of the run's own ensemble.
     """
     names, skipped = _available(chosen.attacks)
-    work = _Work(run, name, ensemble, names, chosen)
-    with run.stage(f"attack {name}", work.total) as stage:
-        return work.measured(stage, itertools.count(1)).replace(skipped=skipped)
+    works = [_Work(run, name, each, names, chosen) for name, each in ensembles.items()]
+    return {name: found.replace(skipped=skipped) for name, found in _attacked("attack ensembles", works).items()}
+
+
+def _attacked(stage: str, works: Sequence[_Work]) -> dict[str, EnsembleAttacks]:
+    """Attack several ensembles of one run, side by side where there are workers; their parts of a record."""
+    tasks = [task for work in works for task in work.tasks()]
+    with works[0].run.stage(stage, len(tasks)) as progress:
+        for number, (task, node) in enumerate(_done(works, tasks), start=1):
+            progress.write()
+            progress.advance(number, f"{task} on {node}" if node else str(task))
+        return {work.name: work.answer() for work in works}
+
+
+def _done(works: Sequence[_Work], tasks: Sequence[AttackTask]) -> Iterator[tuple[AttackTask, str]]:
+    """Make every unit that is not kept yet; yield each with the machine that made it, then those kept before."""
+    first, run = works[0], works[0].run
+    left = [task for task in tasks if not task.path.is_file()]
+    workers, device = run.workers or Workers(), run.data.test.device.type
+    if workers.take(len(left)):  # else the slow ones would be begun last, and by themselves
+        left.sort(key=lambda task: (not task.attack.name.startswith("autoattack"), task.source is not None))
+    else:
+        workers = Workers()
+    home = "cpu" if workers != Workers() else device  # from where what they share travels
+    shared = Attacked(
+        {work.name: work.ensemble if home == device else copy.deepcopy(work.ensemble).to(home) for work in works},
+        tuple(split.to(home) for split in (first.split, first.closer)),
+        device,
+        run.recipe.seed,
+        first.settings.batch_size,
+    )
+    missing, waiting = {task.path: task for task in left}, iter(left)
+    results = run_tasks(lambda: next(waiting, None), shared, workers=workers, gpu=device != "cpu")
+    with contextlib.closing(results) as ended:
+        for result in ended:
+            path, unit = result.value
+            unit.write(path)
+            yield missing[path], result.node if workers != Workers() else ""
+    yield from ((task, "") for task in tasks if task.path not in missing)
 
 
 def _merged(earlier: AttacksRecord | None, new: AttacksRecord) -> AttacksRecord:
@@ -141,11 +172,6 @@ class _Work:
         ]
         self.checks = sanity_attacks(settings.pgd) if settings.epsilons else {}
 
-    @property
-    def total(self) -> int:
-        """How many networks are attacked, counted once for each attack."""
-        return len(list(self._units()))
-
     def _units(self) -> Iterator[tuple[AnyAttack, int | None, Split]]:
         """Everything there is to do, in order: attack, network attacked, images."""
         everybody = sources(self.ensemble)
@@ -156,11 +182,12 @@ class _Work:
         for check in self.checks.values():
             yield from ((check, source, self.closer) for source in everybody[:-1])
 
-    def measured(self, stage: Stage, numbers: Iterator[int]) -> EnsembleAttacks:
-        """The ensemble's part of the record; `numbers` count the units of the stage."""
-        for task, node in self._done():
-            stage.write()
-            stage.advance(next(numbers), f"{task} on {node}" if node else str(task))
+    def tasks(self) -> list[AttackTask]:
+        """Every network attacked by every attack."""
+        return [self._task(*unit) for unit in self._units()]
+
+    def answer(self) -> EnsembleAttacks:
+        """The ensemble's part of the record, once every unit is kept."""
         clean = clean_accuracy(self.ensemble, self.split, batch_size=self.settings.batch_size)
         attacks = {name: self._defence(self.settings.attack(name), self.split, clean) for name in self.attacks}
         return EnsembleAttacks(
@@ -230,41 +257,22 @@ class _Work:
         key = hashlib.sha256(json.dumps(unit, sort_keys=True).encode()).hexdigest()[:16]
         return AttackTask(self.run.folder / "attacks" / f"{key}.json", unit, attack, source, not whole, pictures)
 
-    def _done(self) -> Iterator[tuple[AttackTask, str]]:
-        """Make every unit that is not kept yet; yield each with the machine that made it, then those kept before."""
-        tasks = [self._task(*unit) for unit in self._units()]
-        missing = {task.path: task for task in tasks if not task.path.is_file()}
-        workers, device = self.run.workers or Workers(), self.split.device.type
-        if not workers.take(len(missing)):
-            workers = Workers()
-        home = "cpu" if workers != Workers() else device  # from where what they share travels
-        ensemble = self.ensemble if home == device else copy.deepcopy(self.ensemble).to(home)
-        splits = tuple(split.to(home) for split in (self.split, self.closer))
-        shared = Attacked(ensemble, splits, device, self.run.recipe.seed, self.settings.batch_size)
-        left = iter(list(missing.values()))
-        results = run_tasks(lambda: next(left, None), shared, workers=workers, gpu=device != "cpu")
-        with contextlib.closing(results) as ended:
-            for result in ended:
-                path, unit = result.value
-                unit.write(path)
-                yield missing[path], result.node if workers != Workers() else ""
-        yield from ((task, "") for task in tasks if task is not missing.get(task.path))
-
 
 @dataclass(frozen=True)
 class Attacked:
-    """What the attacks on an ensemble share: the networks, all images and those of the closer look."""
+    """What the attacks on a run's ensembles share: the networks, all images and those of the closer look."""
 
-    ensemble: Ensemble
+    ensembles: dict[str, Ensemble]
     splits: tuple[Split, ...]
     device: str
     seed: int
     batch_size: int
 
     @cached_property
-    def placed(self) -> tuple[Ensemble, list[Split]]:
+    def placed(self) -> tuple[dict[str, Ensemble], list[Split]]:
         """Networks and images on the device, there once a worker."""
-        return self.ensemble.to(self.device), [split.to(self.device) for split in self.splits]
+        ensembles = {name: ensemble.to(self.device) for name, ensemble in self.ensembles.items()}
+        return ensembles, [split.to(self.device) for split in self.splits]
 
 
 @dataclass(frozen=True)
@@ -279,16 +287,16 @@ class AttackTask:
     pictures: int
 
     def __str__(self) -> str:
-        who = "the ensemble" if self.source is None else f"member {self.source + 1}"
-        return f"{self.attack.name}, {who}"
+        who = "all" if self.source is None else f"member {self.source + 1}"
+        return f"{self.attack.name}, {who} of {self.unit['ensemble']}"
 
     def __call__(self, shared: Attacked) -> tuple[Path, AttackUnit]:
         """Attack."""
-        ensemble, splits = shared.placed
+        ensembles, splits = shared.placed
         split = splits[self.closer]
         album = Album(self.pictures, split.class_names)
         result = attack_round(
-            ensemble,
+            ensembles[self.unit["ensemble"]],
             self.attack,
             split,
             self.source,
