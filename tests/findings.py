@@ -6,6 +6,7 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from math import isclose
 from pathlib import Path
 from statistics import fmean
 
@@ -48,6 +49,12 @@ def counted(differences: Sequence[Difference]) -> str:
     return f"ahead in {COUNTS[ahead]} of {COUNTS[len(differences)]} comparisons, beyond chance in {COUNTS[sure]}"
 
 
+def _by_luck(comparisons: int) -> str:
+    """How many of so many intervals of 95 % leave zero out where nothing differs."""
+    count = COUNTS[round(comparisons / 20)]
+    return f"If nothing differed, luck alone would put about {count} of {comparisons} such comparisons beyond chance"
+
+
 def of_table1() -> str:
     rows = tables.experiments()["table1"].parts["CIFAR-10"].methods
 
@@ -74,15 +81,10 @@ def _less_ours(name: str, measure: str, method: str, *ours: str) -> list[Differe
     return [paired(*([getattr(row, measure) for row in rows[one]] for one in (method, each))) for each in ours]
 
 
-def _both(differences: Sequence[Difference]) -> str:
-    return "{} for SVGD-RD, {} for Monte Carlo".format(*map(points_of, differences))
-
-
-def _behind_it(differences: Sequence[Difference]) -> str:
-    """The same where the other is ahead of both of ours in the mean."""
-    assert all(one.mean < 0 for one in differences), "another sentence is due"
-    found = (points_of(one, turned=True) for one in differences)
-    return "in the mean SVGD-RD is {} points behind, Monte Carlo {}".format(*found)
+def _both(differences: Sequence[Difference], more: str = "points ahead", less: str = "points behind") -> str:
+    """How far SVGD-RD and Monte Carlo, in this order, are ahead of another, or behind it."""
+    found = [f"{points_of(one, turned=one.mean < 0)} {less if one.mean < 0 else more}" for one in differences]
+    return "SVGD-RD is {}, Monte Carlo {}".format(*found)
 
 
 def of_table2() -> str:
@@ -90,13 +92,17 @@ def of_table2() -> str:
         _less_ours("table2", "error", method, "nesbs", "nesbs-mc")
         for method in ("single:darts-v2", "deep:darts-v2", "nes-rs")
     )
+    ours, papers = (load_recipe(f"cifar10-darts-{name}") for name in ("minutes", "paper"))
     return (
-        f"That NESBS has a lower error than one network of DARTS's cell is {verdict(cell)}: by {_both(cell)}, in "
-        "points. That NESBS has a lower error than a deep ensemble of that cell is "
-        f"{verdict(copies)}: {_both(copies)}. That NESBS has a lower error than NES-RS is {verdict(nes)}: "
-        f"{_behind_it(nes)}. Networks of six cells trained for six epochs are far from the paper's, of twenty for 600. "
-        "The days of search do not compare: NES-RS's candidates were trained beside up to ten other "
-        "trainings, our supernets beside fewer."
+        f"That NESBS has a lower error than one network of DARTS's cell is {verdict(cell)}: {_both(cell)}. "
+        f"That NESBS has a lower error than a deep ensemble of that cell is {verdict(copies)}: {_both(copies)}. "
+        f"That NESBS has a lower error than NES-RS is {verdict(nes)}: {_both(nes)}. Our networks have "
+        f"{ours.members.cells} cells and are trained for {ours.members.epochs} epochs; the paper's have "
+        f"{papers.members.cells} cells and are trained for {papers.members.epochs}. NES-RS chose among "
+        f"{ours.rivals.pool} networks trained for {ours.rivals.pool_epochs} epochs, in the paper among "
+        f"{papers.rivals.pool} trained for {papers.rivals.pool_epochs}. The days of search do not compare: NES-RS's "
+        "candidates were trained beside up to ten other trainings, our supernets beside up to seven. On a GPU of its "
+        "own another order may be found."
     )
 
 
@@ -107,10 +113,14 @@ def of_table5() -> str:
         for method in ("mc-droppath:darts-v2", "deep:darts-v2")
     )
     better = _less_ours("table5", "member_error", "nes-rs", *ours)
+    trained = [load_recipe(f"cifar10-darts-{name}").members.drop_path for name in ("minutes", "paper")]
+    assert [share > 0 for share in trained] == [False, True], "another sentence is due"
+    more = ("points above it", "points below it")
     return (
-        f"That NESBS's members disagree more than the passes of MC DropPath is {verdict(passes)}: by {_both(passes)}, "
-        f"in points. That NESBS's members disagree more than a deep ensemble's is {verdict(copies)}: {_both(copies)}. "
-        f"That NESBS's members have lower errors than NES-RS's is {verdict(better)}: {_behind_it(better)}."
+        f"That NESBS's members disagree more than the passes of MC DropPath is {verdict(passes)}: "
+        f"{_both(passes, *more)}. (Our network for MC DropPath was trained without DropPath, the paper's with it.) "
+        f"That NESBS's members disagree more than a deep ensemble's is {verdict(copies)}: {_both(copies, *more)}. "
+        f"That NESBS's members have lower errors than NES-RS's is {verdict(better)}: {_both(better)}."
     )
 
 
@@ -130,16 +140,23 @@ def of_table6() -> str:
         for ranking in by_error
         for one in (ranking.spearman, ranking.pearson)
     ]
-    alone = by_error[0].spearman
-    longer = tables.read("quality-darts", "supernets.json")["rankings"]["recipe: error (0)"]["spearman"]
-    assert longer["low"] < 0, "another sentence is due"
+    alone, *others = found
+    rankings = tables.read("quality-darts", "supernets.json")["rankings"]
+    longer = [rankings[f"recipe: {measure} (0)"]["spearman"] for measure in ("error", "loss")]
+    assert alone.mean > 0 > max(one.mean for one in others), "another sentence is due"
+    assert all(one.low < 0 < one.high for one in found), "another sentence is due"
+    assert all(one["low"] < 0 for one in longer), "another sentence is due"
+    by_error, by_loss = ("{value:.2f} ({low:.2f} to {high:.2f})".format(**one) for one in longer)
+    lowest, highest = (end(one.mean for one in others) for end in (min, max))
     return (
-        "That estimated and true errors are positively correlated for one, three and five members "
-        f"is {verdict(found)}: Spearman's coefficient for one is {alone.value:.2f} ({alone.low:.2f} to "
-        f"{alone.high:.2f}), one seed, the interval over the twenty architectures. A supernet of 50 epochs is "
-        f"not told apart from chance either: {longer['value']:.2f} ({longer['low']:.2f} to {longer['high']:.2f}) over "
-        "sixty architectures ([what ranks better](ranking.md#what-the-recipes-estimates-are-worth))."
-    ).replace("(-", "(−")
+        "That estimated and true errors are positively correlated for one, three and five members is "
+        f"{verdict(found)}: of the {COUNTS[len(found)]} coefficients, Spearman's and Pearson's of errors, one is "
+        f"positive, Spearman's for single architectures, {alone.mean:.2f} ({alone.low:.2f} to {alone.high:.2f}). The "
+        f"others are {highest:.2f} to {lowest:.2f}, and every interval holds zero (one seed, intervals over the twenty "
+        "architectures). Another supernet, that of `cifar10-darts`, trained for 50 epochs, is not told apart from "
+        f"chance either: by error {by_error}, by loss {by_loss}, over sixty architectures (one seed; [what ranks "
+        "better](ranking.md#what-the-recipes-estimates-are-worth))."
+    ).replace("-0.", "−0.")
 
 
 def of_table7() -> str:
@@ -149,9 +166,11 @@ def of_table7() -> str:
         for method in ("nesbs", "nesbs-mc")
     ]
     assert all(one.mean > 0 for one in apart), "another sentence is due"
+    svgd_rd, drawn = map(points_of, apart)
     return (
-        f"That the post-training posterior gives ensembles a lower error is {verdict(apart)}: it is ahead in the mean, "
-        f"by {_both(apart)}, in points."
+        f"That the post-training posterior gives ensembles a lower error is {verdict(apart)}: by SVGD-RD it is "
+        f"{svgd_rd} points ahead, by Monte Carlo {drawn}. Its ensembles are those of Table 2. {_by_luck(14)} in Tables "
+        "2, 5 and 7."
     )
 
 
@@ -160,10 +179,14 @@ def of_figure_3() -> str:
     methods = tables.experiments()["fig-tradeoff"].parts["CIFAR-10"].methods
     mean = {name: 100 * fmean(entry.errors) for name, entry in methods.items()}
     assert mean["nes-rs"] < min(mean["nesbs"], mean["nesbs-mc"]), "another sentence is due"
+    members = tables.experiments()["table5"].parts["CIFAR-10"].methods
+    for name in ("nes-rs", "nesbs", "nesbs-mc"):  # of two trainings of each the first
+        assert isclose(fmean(methods[name].errors[::2]), members[name][0].member_error)
     return (
         "That NESBS's networks are better than NES-RS's is open with one seed: NES-RS's have an error of "
         f"{mean['nes-rs']:.2f} % in the mean, SVGD-RD's {mean['nesbs']:.2f}, Monte Carlo's {mean['nesbs-mc']:.2f}. "
-        "Table 5 compares members' errors and how far they disagree over three seeds."
+        "Half of these networks are the members of Table 5 under seed 0; Table 5 compares members' errors, and how far "
+        "they disagree, over three seeds."
     )
 
 
@@ -218,8 +241,7 @@ def of_figure_5() -> str:
         "best is not the paper's, the best of the space by test error, but the best of as many uniform draws by "
         f"validation loss.) That SVGD-RD has lower errors than URS is {verdict(urs)}: {counted(urs)}. That SVGD-RD has "
         f"lower errors than NES-RS is {verdict(nes)}: {counted(nes)}. That SVGD-RD has lower errors than Monte Carlo "
-        f"is {verdict(drawn)}: {counted(drawn)}. Of {comparisons} such comparisons "
-        f"about {COUNTS[round(comparisons / 20)]} would fall beyond chance by luck alone if nothing differed."
+        f"is {verdict(drawn)}: {counted(drawn)}. {_by_luck(comparisons)}."
     )
 
 

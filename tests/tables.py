@@ -229,7 +229,7 @@ def _cell(found, factor, digits):
     """A difference with its interval, or without one where there are too few seeds."""
     if found is None:
         return "–"
-    values = [None if found[key] is None else factor * found[key] for key in ("mean", "low", "high")]
+    values = [None if found[key] is None else round(factor * found[key], 9) for key in ("mean", "low", "high")]
     return f"{values[0]:+.{digits}f}".replace("-", "−") if None in values else _between(*values, digits)
 
 
@@ -299,11 +299,10 @@ def measured(folder=REPRODUCED):
     for device in dict.fromkeys(record.device for record in records.values()):
         minutes = [f"`{name}` {one.seconds / 60:.1f}" for name, one in records.items() if one.device == device]
         words.append(f"Minutes on {device.replace('cpu', 'a CPU')}: {', '.join(minutes)}.")
-    words.append(f"Together: {sum(record.seconds for record in records.values()) / 60:.1f} minutes.")
+    together = sum(record.seconds for record in records.values()) / 60
+    words.append(f"The sum is {together:.1f} minutes; some names ran at the same time.")
     if len(records) < len(NAMES):
-        words.append(
-            "Of the others we have an estimate: at most 20 minutes of an H200 for a name, 90 for all in one folder."
-        )
+        words.append("Of the others we have an estimate: at most 20 minutes of an H200 each.")
     return " ".join(words)
 
 

@@ -311,9 +311,11 @@ def test_what_the_small_darts_recipe_says_of_itself_is_in_the_records():
     header = " ".join(recipe_text("cifar10-darts-minutes").replace("#", " ").split())
     trained = tables.experiments()["table2"].parts["CIFAR-10"].methods
     errors = [over_seeds(trained[name], "error") for name in ("nesbs", "nesbs-mc", "nes-rs")]
-    assert "test error of {} % by SVGD-RD, {} by Monte Carlo, of NES-RS {} (three seeds".format(*errors) in header
+    assert "test error of {} % by SVGD-RD, {} by Monte Carlo; NES-RS has {} (three seeds".format(*errors) in header
     ours = [row.training_seconds / len(row.architectures) for name in ("nesbs", "nesbs-mc") for row in trained[name]]
-    assert f"a member {min(ours):.0f} to {max(ours):.0f} s beside up to ten other trainings" in header
+    assert (
+        f"a member {min(ours):.0f} to {max(ours):.0f} s, the mean of three, beside up to ten other trainings" in header
+    )
     posteriors = tables.experiments()["fig-discrepancy"].parts["CIFAR-10"].posteriors
     likeliest = [over_seeds(posteriors[name], "mode") for name in ("post-training", "best-response")]
     assert "{} % for the posterior's likeliest, {} with the best-response posterior".format(*likeliest) in header
@@ -762,10 +764,10 @@ def test_what_is_said_of_five_members_is_in_the_record():
     assert told.replace("-", "−") in said
     told = "an NLL {:.4f} lower ({:.4f} lower to {:.4f} higher)".format(-copies["mean"], -copies["low"], copies["high"])
     assert told in said
-    told = "{mean:+.2f} points of error ({low:+.2f} to {high:+.2f} over images)"
+    told = "(two seeds): by error {mean:+.2f} points ({low:+.2f} to {high:+.2f} over images)"
     assert told.format(**percent(apart["likeliest-5"]["error"])).replace("-", "−") in said
     own = rows["nesbs-5"]["seeds"][0]["scores"]["error"]
-    assert f"under seed 31 alone, where ours has {100 * own:.2f} %" in said
+    assert f"Four rows have seed 31 alone so far, under which ours has {100 * own:.2f} %" in said
     seeds = {name: [seed["seed"] for seed in row["seeds"]] for name, row in rows.items()}
     both = ("nesbs-5", "nesbs-mc-5", "likeliest-5", "nesbs")
     assert seeds == {name: [31, 32] if name in both else [31] for name in rows}

@@ -31,8 +31,8 @@ SEARCH = {"epochs": {"supernet": 3, "members": None}, "added": ["dreams"]}
 MOVED = {"searched_on": "CIFAR-10", "epochs": {"supernet": None, "members": 2}, "added": []}
 
 
-def record(name, parts, **more):
-    asked = {"name": name, "scale": "smoke", "set": [], "seed": None}
+def record(name, parts, *, scale="smoke", **more):
+    asked = {"name": name, "scale": scale, "set": [], "seed": None}
     parts = {label: {**ABOUT, **part} for label, part in parts.items()}
     return {"asked": asked, "device": "cpu", "left_out": {}, "parts": parts, "complete": True, **more}
 
@@ -418,7 +418,7 @@ def test_darts_minus_is_the_mean_over_its_authors_cells_of_each_data_set():
         },
         "CIFAR-100": {**ABOUT, "methods": {"single:darts-minus-c100-3": [outcome(0, error=0.5)]}},
     }
-    known = record("table2", parts)
+    known = record("table2", parts, scale="paper")
     [table] = tables_of(experiment("table2"), known)
     [row] = [cells for label, cells in table.rows if label == "DARTS- (avg)"]
     assert (row[0].ours.value, row[0].ours.spread) == pytest.approx((15.0, 5.0))  # two cells: √2 · 5 / √2
@@ -571,7 +571,7 @@ def test_a_page_has_the_rows_that_were_run_and_what_they_took(name, tmp_path):
     if name == "table1":  # of the paper's ten rows
         assert [row.split("|")[1].strip() for row in rows[1:]] == ["ENAS", "NESBS (SVGD-RD)"]
     assert tables.measured(tmp_path).startswith(
-        f"Measured at `hour` so far: 1 of 13 names. Minutes on a GPU: `{name}` 12.6. Together: 12.6 minutes. "
+        f"Measured at `hour` so far: 1 of 13 names. Minutes on a GPU: `{name}` 12.6. The sum is 12.6 minutes; "
     )
     waiting = tables.waiting(tmp_path)
     assert [each for each in NAMES if f"`{each}`" not in waiting] == [name]

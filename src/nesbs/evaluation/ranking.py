@@ -249,6 +249,7 @@ def verdict(ranking: Ranking, *, loss: float, classes: int) -> str:
     """
     value, low, high = ranking.spearman.value, ranking.spearman.low, ranking.spearman.high
     figures = f"Spearman {value:.2f}" + ("" if low is None else f", 95 % interval {low:.2f} to {high:.2f}")
+    figures = figures.replace("-", "−")
     if loss > 0.97 * math.log(classes):
         return (
             f"Do not trust this search: the supernet predicts no better than chance (median estimated loss {loss:.2f}, "

@@ -126,7 +126,8 @@ def _histogram(axes: Any, errors: Sequence[float], bins: np.ndarray, colour: str
     axes.label_outer()
     if errors:
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.legend(loc="best", frameon=False)
+        beside_title = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0, "columnspacing": 0}
+        axes.legend(**beside_title, ncols=2, handlelength=1, frameon=False)
     else:
         axes.set_ylim(0, 1)
 

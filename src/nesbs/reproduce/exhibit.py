@@ -182,7 +182,7 @@ class Exhibit:
 
     def notes(self, spread: str) -> tuple[str, ...]:
         """Return what is said below a table."""
-        lines = [*self._made_on(), spread, *self.experiment.notes]
+        lines = [*self._made_on(), spread, *self.experiment.notes, *(self.scale.notes if self.scale else ())]
         unseen = [label for label in self.experiment.scales["paper"].parts if not self.shows(label)]
         if unseen:
             lines.append(f"The paper's figures on {' and '.join(unseen)} are not shown: this scale does not run them.")

@@ -46,6 +46,7 @@ class Scale(Settings):
     seeds: int = Field(1, ge=1)
     parts: dict[str, DataPart] = Field({}, description="by the paper's name of the data set")
     rows: tuple[str, ...] | None = Field(None, description="the paper's rows that are run; by default all that can be")
+    notes: tuple[str, ...] = Field((), description="below its tables, beside the experiment's own")
     attack: tuple[str, ...] = Field((), description="settings of nesbs attack, as its --set takes them")
     quality: dict[str, Any] = Field({}, description="settings of nesbs quality")
     repeats: int = Field(1, ge=1, description="trainings of each architecture")
