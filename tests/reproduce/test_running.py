@@ -15,15 +15,14 @@ from toys import compared_recipe as toy_recipe
 
 import nesbs.runs.members
 from nesbs import files
-from nesbs.attacks import attack_then_defend
 from nesbs.cluster import Workers, run_tasks
 from nesbs.compare.harness import Harness
 from nesbs.ensemble import design_member
+from nesbs.records.attacks import DefenceRecord, EnsembleAttacks
 from nesbs.reproduce import NAMES, Work, experiment, run
 from nesbs.reproduce.gaussians import CENTRES, VARIANCES, log_density
 from nesbs.reproduce.paper_methods import best_response_of, measured_row, paper_method, trained_ensemble
 from nesbs.reproduce.tradeoff import plane
-from nesbs.runs.attack import attack_ensembles, attack_settings
 from nesbs.runs.resumable_run import Run
 
 # smoke-darts at a size that only shows that everything fits together
@@ -231,18 +230,24 @@ def test_the_best_response_posterior_is_kept_and_another_one(tmp_path):
     assert paper_method("nesbs-mc-best-response").search_seconds(harness) == pytest.approx(total)
 
 
-def test_other_ensembles_of_a_run_are_attacked_like_its_own(tmp_path):
-    work = Run.create(tmp_path / "run", toy_recipe())
-    settings = attack_settings("fgsm", None, ["epsilons=[]", "pictures=0"])
-    rivals = {"first": work.ensemble(), "second": work.uniform()}
-    found = attack_ensembles(work, rivals, settings)
-    assert list(found) == list(rivals)
-    for name, rival in rivals.items():
-        plain, attacks = attack_then_defend(rival, "fgsm", work.data.test), found[name].to_json()["attacks"]
-        assert attacks["fgsm"]["attack"] == pytest.approx(plain.attack)
-        assert attacks["fgsm"]["defence"] == pytest.approx(plain.defence)
-        assert list(found[name].architectures) == [str(architecture) for architecture in rival.architectures]
-        assert found[name].skipped == {}
+def test_every_method_has_the_answers_of_its_own_ensemble_under_attack(tmp_path, monkeypatch):
+    attacked = {}
+
+    def counted(run, ensembles, settings, *, on_unit):
+        assert on_unit == work.save  # a stopped attack keeps its seconds
+        attacked.update(ensembles)
+        return {
+            name: EnsembleAttacks(attacks={"fgsm": DefenceRecord(attack=0.1 * number, images=8)})
+            for number, name in enumerate(ensembles)
+        }
+
+    monkeypatch.setattr("nesbs.reproduce.running.attack_ensembles", counted)
+    known = shorter("table4", rows=("DeepEns (DARTS)", "NESBS (MC Sampling)", "NESBS (SVGD-RD)"))
+    work = Work(known, "smoke", tmp_path / "out", SMALL)
+    part = run(work).part("CIFAR-10")
+    assert list(attacked) == list(part.methods) == ["deep:darts-v2", "nesbs-mc", "nesbs"]
+    assert attacked["deep:darts-v2"].architectures == (nesbs.zoo["darts-v2"],) * 2
+    assert [part.entry(name).attacks["fgsm"].attack for name in attacked] == pytest.approx([0, 0.1, 0.2])
 
 
 def test_the_spread_of_log_densities_grows_with_delta(tmp_path, capsys):

@@ -15,12 +15,15 @@ from pages import HOSTILE, drawings, plain, rows, without_script
 from toys import TINY, call
 
 from nesbs import files
-from nesbs.attacks import AttackSettings, Fgsm, attack_round
+from nesbs.attacks import AttackSettings, AutoAttack, Fgsm, attack_round, attack_then_defend
 from nesbs.cli import main
+from nesbs.cluster import Workers
+from nesbs.errors import NesbsError
 from nesbs.records import AttacksRecord, RunRecord, RunRecords
 from nesbs.report import attacks_as_text, render
-from nesbs.runs import attack
-from nesbs.runs.attack import attack_settings, drawn
+from nesbs.runs import attack_tasks
+from nesbs.runs.attack import attack_ensembles, attack_settings, drawn
+from nesbs.runs.attack_tasks import AttackedNetworks, AttackTask, attack_all
 from nesbs.runs.recipe import load_recipe
 from nesbs.runs.resumable_run import Run
 from nesbs.settings import keys
@@ -57,13 +60,78 @@ def attacked(trained, tmp_path_factory):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA cannot be forked")
 def test_two_workers_measure_the_same(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", ForkedWorker)
+    begun = []
+
+    class CountedWorker(ForkedWorker):
+        def __init__(self, *given, **named):
+            begun.append(self)
+            super().__init__(*given, **named)
+
+    monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", CountedWorker)
     folders = [tmp_path / "alone", tmp_path / "spread"]
     for folder, options in zip(folders, ([], ["--workers", "2"]), strict=True):
         shutil.copytree(trained, folder)
         assert call("attack", folder, "--quiet", *FEW, *options) == 0
     alone, spread = ((folder / "attacks.json").read_bytes() for folder in folders)
     assert alone == spread
+    assert len(begun) == 2
+
+
+def test_with_workers_slow_attacks_begin_first(tmp_path, monkeypatch):
+    given = []
+
+    def recorded(next_task, *_, **__):
+        given.extend(iter(next_task, None))
+        yield from ()
+
+    monkeypatch.setattr(attack_tasks, "run_tasks", recorded)
+    tasks = [
+        AttackTask(tmp_path / attack.name, {}, attack, "ensemble", source, closer=False, pictures=0)
+        for attack in (Fgsm(), AutoAttack())
+        for source in (0, None)
+    ]
+    networks = AttackedNetworks({}, (None, None), "cpu", seed=0, batch_size=1)
+    list(attack_all(tasks, networks, Workers(2)))
+    assert given == tasks[::-1]
+    given.clear()
+    list(attack_all(tasks, networks, Workers()))
+    assert given == tasks
+
+
+def test_what_several_parts_ask_for_is_attacked_once(trained, tmp_path, monkeypatch):
+    """With few images an ε of the curves and a sanity check are the whole attack."""
+    folder, attacked = shutil.copytree(trained, tmp_path / "run"), []
+
+    def counted(ensemble, attack, split, source, **named):
+        attacked.append((ensemble.architectures, attack, len(split), source))
+        return attack_round(ensemble, attack, split, source, **named)
+
+    monkeypatch.setattr(attack_tasks, "attack_round", counted)
+    assert call("attack", folder, "--quiet", *FEW, "--set", "epsilons=[0.01]", "--set", "pictures=0") == 0
+    assert len(attacked) == len(list((folder / "attacks").iterdir())) == 2 * (3 * 2 + 4 * 2)
+    assert all(attacked.count(one) == 1 for one in attacked)
+
+
+def test_other_ensembles_of_a_run_are_attacked_like_its_own(trained, tmp_path):
+    run = Run.open(shutil.copytree(trained, tmp_path / "run"))
+    settings = attack_settings("fgsm", None, ["epsilons=[]", "pictures=0", "fgsm.epsilon=0.1"])
+    rivals, units = {"first": run.ensemble(), "second": run.uniform()}, []
+    answers = attack_ensembles(run, rivals, settings, on_unit=lambda: units.append(1))
+    assert list(answers) == list(rivals)
+    assert len(units) == 2 * 3
+    right = {name: attack_then_defend(rival, Fgsm(epsilon=0.1), run.data.test) for name, rival in rivals.items()}
+    assert right["first"].attack != right["second"].attack
+    for name, answer in answers.items():
+        assert answer.attacks["fgsm"].attack == pytest.approx(right[name].attack)
+        assert answer.attacks["fgsm"].defence == pytest.approx(right[name].defence)
+        assert list(answer.architectures) == [str(architecture) for architecture in rivals[name].architectures]
+        assert answer.skipped == {}
+    # Another ensemble under a name that was there before is not given its answers.
+    [again] = attack_ensembles(run, {"first": rivals["second"]}, settings).values()
+    assert again.attacks["fgsm"].attack == pytest.approx(right["second"].attack)
+    with pytest.raises(NesbsError, match="uniform is the name of an ensemble of the run's own"):
+        attack_ensembles(run, {"uniform": rivals["first"]}, settings)
+    assert attack_ensembles(run, {}, settings) == {}
 
 
 def test_the_record_holds_the_experiment(attacked):
@@ -118,7 +186,7 @@ def killed_before_the_sixth_round(folder):
             os.kill(os.getpid(), signal.SIGKILL)
         return attack_round(*given, **named)
 
-    attack.attack_round = counted
+    attack_tasks.attack_round = counted
     main(["attack", str(folder), "--quiet", *FEW])
 
 
@@ -142,6 +210,15 @@ def test_the_answer_of_another_attack_is_refused(attacked, tmp_path, capsys):
     error = capsys.readouterr().err
     assert error.startswith(f"error: {second} is not of ")
     assert error.endswith(" as it is asked for here: remove it and run the same command again\n")
+
+
+@pytest.mark.parametrize("broken", [None, {}, {"attack": None, "defence": 0.5, "members": [0.5], "linf": 0.1}])
+def test_a_broken_answer_is_refused(broken, attacked, tmp_path, capsys):
+    folder = shutil.copytree(attacked, tmp_path / "run")
+    path = min((folder / "attacks").iterdir())
+    files.write_json(path, {**files.read_json(path), "round": broken})
+    assert call("attack", folder, "--quiet", *QUICK) == 2
+    assert f"error: {folder / 'attacks'} holds broken files" in capsys.readouterr().err
 
 
 def test_without_autoattack_the_others_run(trained, tmp_path, monkeypatch, capsys):

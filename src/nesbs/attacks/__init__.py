@@ -1,6 +1,6 @@
 """Adversarial attacks, and the defence of an ensemble of which the attacker knows one member."""
 
-from nesbs.attacks.autoattack import AutoAttack, AutoAttack8, autoattack_library
+from nesbs.attacks.autoattack import AutoAttack, AutoAttack8, autoattack_library, can_be_made
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.defence import (
     ATTACKS,

@@ -1,6 +1,7 @@
 """AutoAttack, four attacks in a row without settings to tune (Croce & Hein, 2020), through the package pyautoattack."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -80,3 +81,20 @@ def autoattack_library() -> Any:
     except ImportError:
         raise NesbsError("autoattack needs pyautoattack: pip install 'nesbs[robust]'") from None
     return pyautoattack
+
+
+def can_be_made(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The attacks of these names that can be made here, and why the others cannot.
+
+    >>> can_be_made(["fgsm", "pgd"])
+    (['fgsm', 'pgd'], {})
+    """
+    by_library = [name for name in names if name in (AutoAttack.name, AutoAttack8.name)]
+    try:
+        if by_library:
+            autoattack_library()
+    except NesbsError as error:
+        if len(names) == len(by_library):
+            raise
+        return [name for name in names if name not in by_library], dict.fromkeys(by_library, str(error))
+    return list(names), {}

@@ -7,7 +7,9 @@ from pydantic import Field, field_validator
 from nesbs.attacks.autoattack import AutoAttack, AutoAttack8
 from nesbs.attacks.carlini_wagner import CarliniWagner
 from nesbs.attacks.fgsm import Fgsm
+from nesbs.attacks.noise import Noise
 from nesbs.attacks.pgd import Pgd
+from nesbs.attacks.sanity import sanity_attacks
 from nesbs.errors import NesbsError, did_you_mean, named
 from nesbs.settings import MAX_BATCH, MAX_IMAGES, MAX_VALUES, Settings
 
@@ -69,3 +71,18 @@ class AttackSettings(Settings):
         """
         chosen: Fgsm | Pgd | CarliniWagner | AutoAttack = getattr(self, name)
         return chosen
+
+    @property
+    def curves(self) -> list[Fgsm | Pgd]:
+        """The attacks of the epsilon curves, one for each ε.
+
+        >>> [attack.name for attack in AttackSettings(epsilons=(0.01, 0.1)).curves]
+        ['fgsm', 'fgsm', 'pgd', 'pgd']
+        """
+        by_one_step = [self.fgsm.model_copy(update={"epsilon": epsilon}) for epsilon in self.epsilons]
+        return [*by_one_step, *map(self.pgd.at, self.epsilons)]
+
+    @property
+    def checks(self) -> dict[str, Fgsm | Pgd | Noise]:
+        """The attacks of the sanity checks, which go with the curves."""
+        return sanity_attacks(self.pgd) if self.epsilons else {}

@@ -7,6 +7,7 @@ wherever it was made. A task whose worker dies is given to another one, a few ti
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -85,6 +86,15 @@ class Result(Generic[Value]):
 
     value: Value
     node: str
+
+
+def elsewhere(node: str) -> str:
+    """Say where something ran, to be put behind its name; nothing where it ran on this machine.
+
+    >>> elsewhere("node-7")
+    ' on node-7'
+    """
+    return "" if node in ("", platform.node()) else f" on {node}"
 
 
 def check_deaths(task: object, deaths: int, how: str) -> None:

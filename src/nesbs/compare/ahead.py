@@ -3,12 +3,11 @@
 A network's checkpoint then holds its last epoch, and the run that asks for it has nothing left to train.
 """
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nesbs.cluster import Workers
+from nesbs.cluster import Workers, elsewhere
 from nesbs.rivals import LearnedTogether, SearchRequest, SearchResult
 from nesbs.runs.by_workers import (
     AnyTraining,
@@ -72,8 +71,7 @@ def train_ahead(networks: Sequence[Ahead], workers: Workers, progress: Progress)
         each.count(epoch.seconds)
         add_epoch(each.run.folder, each.stage, epoch, each.run.device)
         progress.figure(each.run.folder, f"{each.stage}/loss of {each.network.name}", epoch.loss, epoch.number)
-        where = "" if node == platform.node() else f" on {node}"
-        note = f"network {index + 1} of {len(networks)}{where}"
+        note = f"network {index + 1} of {len(networks)}{elsewhere(node)}"
         progress.advance(total - sum(left.values()), f"{note}, loss {epoch.loss:.3f}")
 
     train_by_workers([(each.training, each.network) for each in networks], workers, on_epoch)

@@ -1,7 +1,10 @@
 """Attack and defence (`attacks.json`): the ensemble and the uniform-random one under every attack."""
 
+from __future__ import annotations
+
 from typing import Any
 
+from nesbs.attacks.settings import NAMES
 from nesbs.records.base import Record, StampedRecord
 from nesbs.records.kinds import Columns, Count, Flag, Many, Number, Numbers, NumberTable, Texts, TextTable, known_mean
 
@@ -117,3 +120,24 @@ class AttacksRecord(StampedRecord):
     skipped: TextTable | None = None
     ensemble: EnsembleAttacks | None = None
     uniform: EnsembleAttacks | None = None
+
+    def beside(self, earlier: AttacksRecord | None) -> AttacksRecord:
+        """This with what was measured before beside it; the same attack's earlier answer gives way."""
+        if earlier is None:
+            return self
+
+        def both(first: dict[str, Any] | None, second: dict[str, Any] | None) -> dict[str, Any]:
+            entries = {**(first or {}), **(second or {})}
+            return {name: entries[name] for name in NAMES if name in entries}
+
+        values: dict[str, Any] = {"settings": both(earlier.settings, self.settings)}
+        for name in ("ensemble", "uniform"):
+            old: EnsembleAttacks | None = getattr(earlier, name)
+            own: EnsembleAttacks | None = getattr(self, name)
+            if old is not None and own is not None:
+                values[name] = own.replace(
+                    attacks=both(old.attacks, own.attacks),
+                    pictures=both(old.pictures, own.pictures),
+                    closer=own.closer or old.closer,
+                )
+        return self.replace(**values)

@@ -74,13 +74,15 @@ def run_attacks(work: Work) -> None:
         searched[label] = [harness]
         sources, methods = searched.get(part.searched_on or ""), work.methods(label, harness)
         _train_ahead(work, part, [harness], sources, methods)
+        ensembles = {}
         for method in methods:
             measured_row(method, harness, None if sources is None else sources[0])
-        ensembles = {paper_method(method).name: trained_ensemble(method, harness) for method in methods}
-        attacked = attack_ensembles(harness.run, ensembles, settings)
-        entries = {method: _attack_entry(attacked[paper_method(method).name]) for method in methods}
-        for found in attacked.values():
-            work.leave_out(found.skipped or {})
+            ensembles[method] = trained_ensemble(method, harness)
+            work.save()
+        attacked = attack_ensembles(harness.run, ensembles, settings, on_unit=work.save)
+        for answer in attacked.values():
+            work.leave_out(answer.skipped or {})
+        entries = {method: _attack_entry(answer) for method, answer in attacked.items()}
         work.save_part(label, attack=work.scale.attack, methods=entries)
 
 

@@ -6,11 +6,9 @@ record is put together from them.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,20 +18,19 @@ from typing import Any
 import torch
 
 from nesbs import files, rng
-from nesbs.attacks import Album, AutoAttack, CarliniWagner, Fgsm, Noise, Pgd, autoattack_library
-from nesbs.attacks.defence import Clean, Defence, Round, attack_round, clean_accuracy, sources
-from nesbs.attacks.sanity import sanity_attacks, sanity_checks
-from nesbs.attacks.settings import NAMES, AttackSettings
-from nesbs.cluster import Workers, run_tasks
+from nesbs.attacks import Clean, Defence, Round, can_be_made, clean_accuracy, sanity_checks, sources
+from nesbs.attacks.settings import AttackSettings
+from nesbs.cluster import Workers
 from nesbs.data import Split
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
-from nesbs.records import AttacksRecord, Record
+from nesbs.records import AttacksRecord
 from nesbs.records.attacks import AttackUnit, CloserLook, EnsembleAttacks
+from nesbs.runs.attack_tasks import AnyAttack, AttackedNetworks, AttackTask, attack_all
 from nesbs.runs.recipe import apply_changes
 from nesbs.runs.resumable_run import Run
 
-AnyAttack = Fgsm | Pgd | CarliniWagner | AutoAttack | Noise
+OWN = ("ensemble", "uniform")  # a run's own ensembles, as `attacks.json` names them
 
 
 def attack_settings(attacks: str | None, images: int | None, changes: Sequence[str]) -> AttackSettings:
@@ -50,85 +47,34 @@ def attack_settings(attacks: str | None, images: int | None, changes: Sequence[s
 
 def measure_robustness(run: Run, chosen: AttackSettings) -> AttacksRecord:
     """Attack a run's ensemble, and the uniform-random one where there is one; write and return `attacks.json`."""
-    names, skipped = _available(chosen.attacks)
+    names, skipped = can_be_made(chosen.attacks)
     record = AttacksRecord(
         data=run.data.name,
         measured_on=run.recipe.evaluation.images,
         seed=run.recipe.seed,
         settings={name: chosen.attack(name).model_dump(mode="json") for name in names},
         skipped=skipped,
-        **_attacked("attack", [_Work(run, name, each, names, chosen) for name, each in run.ensembles().items()]),
+        **_Experiment(run, run.ensembles(), names, chosen).made("attack"),
     )
-    return _merged(AttacksRecord.find(run.folder), record).write(run.folder / AttacksRecord.FILE)
+    return record.beside(AttacksRecord.find(run.folder)).write(run.folder / AttacksRecord.FILE)
 
 
-def attack_ensembles(run: Run, ensembles: Mapping[str, Ensemble], chosen: AttackSettings) -> dict[str, EnsembleAttacks]:
+def attack_ensembles(
+    run: Run,
+    ensembles: Mapping[str, Ensemble],
+    chosen: AttackSettings,
+    *,
+    on_unit: Callable[[], None] = lambda: None,
+) -> dict[str, EnsembleAttacks]:
     """Attack other ensembles of a run, such as its rivals', each under a name of its own.
 
-    Every network attacked is kept in `attacks/` like those of the run's own ensemble.
+    Every network attacked is kept in `attacks/` like those of the run's own ensemble; `on_unit` is called after each.
     """
-    names, skipped = _available(chosen.attacks)
-    works = [_Work(run, name, each, names, chosen) for name, each in ensembles.items()]
-    return {name: found.replace(skipped=skipped) for name, found in _attacked("attack ensembles", works).items()}
-
-
-def _attacked(stage: str, works: Sequence[_Work]) -> dict[str, EnsembleAttacks]:
-    """Attack several ensembles of one run, side by side where there are workers; their parts of a record."""
-    tasks = [task for work in works for task in work.tasks()]
-    with works[0].run.stage(stage, len(tasks)) as progress:
-        for number, (task, node) in enumerate(_done(works, tasks), start=1):
-            progress.write()
-            progress.advance(number, f"{task} on {node}" if node else str(task))
-        return {work.name: work.answer() for work in works}
-
-
-def _done(works: Sequence[_Work], tasks: Sequence[AttackTask]) -> Iterator[tuple[AttackTask, str]]:
-    """Make every unit that is not kept yet; yield each with the machine that made it, then those kept before."""
-    first, run = works[0], works[0].run
-    left = [task for task in tasks if not task.path.is_file()]
-    workers, device = run.workers or Workers(), run.data.test.device.type
-    if workers.take(len(left)):  # else the slow ones would be begun last, and by themselves
-        left.sort(key=lambda task: (not task.attack.name.startswith("autoattack"), task.source is not None))
-    else:
-        workers = Workers()
-    home = "cpu" if workers != Workers() else device  # from where what they share travels
-    shared = Attacked(
-        {work.name: work.ensemble if home == device else copy.deepcopy(work.ensemble).to(home) for work in works},
-        tuple(split.to(home) for split in (first.split, first.closer)),
-        device,
-        run.recipe.seed,
-        first.settings.batch_size,
-    )
-    missing, waiting = {task.path: task for task in left}, iter(left)
-    results = run_tasks(lambda: next(waiting, None), shared, workers=workers, gpu=device != "cpu")
-    with contextlib.closing(results) as ended:
-        for result in ended:
-            path, unit = result.value
-            unit.write(path)
-            yield missing[path], result.node if workers != Workers() else ""
-    yield from ((task, "") for task in tasks if task.path not in missing)
-
-
-def _merged(earlier: AttacksRecord | None, new: AttacksRecord) -> AttacksRecord:
-    """What was measured before beside what is new; the same attack's earlier answer gives way."""
-    if earlier is None:
-        return new
-
-    def both(first: dict[str, Any] | None, second: dict[str, Any] | None) -> dict[str, Any]:
-        entries = {**(first or {}), **(second or {})}
-        return {name: entries[name] for name in NAMES if name in entries}
-
-    values: dict[str, Any] = {"settings": both(earlier.settings, new.settings)}
-    for name in ("ensemble", "uniform"):
-        old: EnsembleAttacks | None = getattr(earlier, name)
-        own: EnsembleAttacks | None = getattr(new, name)
-        if old is not None and own is not None:
-            values[name] = own.replace(
-                attacks=both(old.attacks, own.attacks),
-                pictures=both(old.pictures, own.pictures),
-                closer=own.closer or old.closer,
-            )
-    return new.replace(**values)
+    if taken := [name for name in ensembles if name in OWN]:
+        raise NesbsError(f"{taken[0]} is the name of an ensemble of the run's own: name this one otherwise")
+    names, skipped = can_be_made(chosen.attacks)
+    answers = _Experiment(run, ensembles, names, chosen).made("attack ensembles", on_unit)
+    return {name: answer.replace(skipped=skipped) for name, answer in answers.items()}
 
 
 def drawn(split: Split, images: int | None, *, seed: int) -> Split:
@@ -139,169 +85,120 @@ def drawn(split: Split, images: int | None, *, seed: int) -> Split:
     return split.subset(order[:images].sort().values)
 
 
-def _available(names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-    """The attacks that can be made here, and why the others cannot."""
-    by_library = [name for name in names if name.startswith("autoattack")]
-    try:
-        if by_library:
-            autoattack_library()
-    except NesbsError as error:
-        if len(names) == len(by_library):
-            raise
-        return [name for name in names if name not in by_library], dict.fromkeys(by_library, str(error))
-    return list(names), {}
-
-
-@dataclass
-class _Work:
-    """One ensemble of a run under all attacks, each network's answer a unit of the work."""
+@dataclass(frozen=True)
+class _Experiment:
+    """Ensembles of a run under attacks of these names; every network's answer to an attack is a unit of the work."""
 
     run: Run
-    name: str
-    ensemble: Ensemble
-    attacks: list[str]
+    ensembles: Mapping[str, Ensemble]
+    attacks: Sequence[str]
     settings: AttackSettings
 
-    def __post_init__(self) -> None:
-        settings, seed = self.settings, self.run.recipe.seed
-        self.split = drawn(self.run.measured_images, settings.images, seed=seed)
-        self.closer = drawn(self.split, settings.closer, seed=seed)
-        self.curves: list[Fgsm | Pgd] = [
-            *(settings.fgsm.model_copy(update={"epsilon": epsilon}) for epsilon in settings.epsilons),
-            *(settings.pgd.at(epsilon) for epsilon in settings.epsilons),
-        ]
-        self.checks = sanity_attacks(settings.pgd) if settings.epsilons else {}
+    @cached_property
+    def splits(self) -> tuple[Split, Split]:
+        """All images that are attacked, and those of the closer look."""
+        seed = self.run.recipe.seed
+        whole = drawn(self.run.measured_images, self.settings.images, seed=seed)
+        return whole, drawn(whole, self.settings.closer, seed=seed)
 
-    def _units(self) -> Iterator[tuple[AnyAttack, int | None, Split]]:
-        """Everything there is to do, in order: attack, network attacked, images."""
-        everybody = sources(self.ensemble)
-        for name in self.attacks:
-            yield from ((self.settings.attack(name), source, self.split) for source in everybody)
-        for attack in self.curves:
-            yield from ((attack, source, self.closer) for source in everybody)
-        for check in self.checks.values():
-            yield from ((check, source, self.closer) for source in everybody[:-1])
+    def made(self, stage_name: str, on_unit: Callable[[], None] = lambda: None) -> dict[str, EnsembleAttacks]:
+        """Make the units that are missing, as a stage of the run; the part of each ensemble in the record."""
+        tasks = {task.path: task for task in self._tasks()}  # an ε of the curves may be that of a whole attack
+        missing = [task for path, task in tasks.items() if not path.is_file()]
+        device, seed = self.run.data.test.device.type, self.run.recipe.seed
+        networks = AttackedNetworks(dict(self.ensembles), self.splits, device, seed, self.settings.batch_size)
+        with self.run.stage(stage_name, len(tasks)) as stage:
+            done = attack_all(missing, networks, self.run.workers or Workers())
+            for number, what in enumerate(done, start=len(tasks) - len(missing) + 1):
+                stage.write()
+                stage.advance(number, what)
+                on_unit()
+            return {name: self._answer(name) for name in self.ensembles}
 
-    def tasks(self) -> list[AttackTask]:
-        """Every network attacked by every attack."""
-        return [self._task(*unit) for unit in self._units()]
+    def _tasks(self) -> Iterator[AttackTask]:
+        """Everything there is to do, in order."""
+        for name, ensemble in self.ensembles.items():
+            everybody = sources(ensemble)
+            for attack in map(self.settings.attack, self.attacks):
+                yield from (self._task(name, attack, source, closer=False) for source in everybody)
+            for attack in self.settings.curves:
+                yield from (self._task(name, attack, source, closer=True) for source in everybody)
+            for check in self.settings.checks.values():
+                yield from (self._task(name, check, source, closer=True) for source in everybody[:-1])
 
-    def answer(self) -> EnsembleAttacks:
-        """The ensemble's part of the record, once every unit is kept."""
-        clean = clean_accuracy(self.ensemble, self.split, batch_size=self.settings.batch_size)
-        attacks = {name: self._defence(self.settings.attack(name), self.split, clean) for name in self.attacks}
+    def _answer(self, name: str) -> EnsembleAttacks:
+        """An ensemble's part of the record, once every unit is kept."""
+        ensemble, whole = self.ensembles[name], self.splits[0]
+        clean = clean_accuracy(ensemble, whole, batch_size=self.settings.batch_size)
+        attacks = {each: self.settings.attack(each) for each in self.attacks}
+        defences = {each: self._defence(name, attack, clean, closer=False) for each, attack in attacks.items()}
         return EnsembleAttacks(
-            architectures=[str(architecture) for architecture in self.ensemble.architectures],
+            architectures=[str(architecture) for architecture in ensemble.architectures],
             clean=asdict(clean),
-            attacks={name: result.to_json() for name, result in attacks.items()},
-            meaning=next(iter(attacks.values())).meaning,
-            closer=self._closer_look() if self.settings.epsilons else None,
-            pictures={name: self._unit(self.settings.attack(name), 0, self.split).pictures for name in self.attacks},
+            attacks={each: defence.to_json() for each, defence in defences.items()},
+            meaning=next(iter(defences.values())).meaning,
+            closer=self._closer_look(name) if self.settings.epsilons else None,
+            pictures={each: self._unit(name, attack, 0, closer=False).pictures for each, attack in attacks.items()},
         )
 
-    def _closer_look(self) -> CloserLook:
+    def _closer_look(self, name: str) -> CloserLook:
         """Fewer images looked at more closely: curves over ε, and the sanity checks."""
-        clean = clean_accuracy(self.ensemble, self.closer, batch_size=self.settings.batch_size)
+        ensemble, closer = self.ensembles[name], self.splits[1]
+        clean = clean_accuracy(ensemble, closer, batch_size=self.settings.batch_size)
         curves: dict[str, dict[str, list[float]]] = {}
-        for attack in self.curves:
-            result = self._defence(attack, self.closer, clean)
+        for attack in self.settings.curves:
+            defence = self._defence(name, attack, clean, closer=True)
             curve = curves.setdefault(attack.name, {"attack": [], "defence": [], "adaptive": []})
-            curve["attack"].append(result.attack)
-            curve["defence"].append(result.defence)
-            curve["adaptive"].append(result.adaptive.attack)
-        members = range(len(self.ensemble.members))
+            curve["attack"].append(defence.attack)
+            curve["defence"].append(defence.defence)
+            curve["adaptive"].append(defence.adaptive.attack)
+        members = range(len(ensemble.members))
         accuracies = {
-            name: fmean(self._round(check, source, self.closer).attack for source in members)
-            for name, check in self.checks.items()
+            question: fmean(self._round(name, check, source, closer=True).attack for source in members)
+            for question, check in self.settings.checks.items()
         }
         return CloserLook(
-            images=len(self.closer),
+            images=len(closer),
             clean=asdict(clean),
             epsilons=self.settings.epsilons,
             curves=curves,
             sanity=[check.to_json() for check in sanity_checks(fmean(clean.members), accuracies)],
         )
 
-    def _defence(self, attack: AnyAttack, split: Split, clean: Clean) -> Defence:
-        *rounds, adaptive = (self._round(attack, source, split) for source in sources(self.ensemble))
-        return Defence(attack.name, len(split), clean, tuple(rounds), adaptive)
+    def _defence(self, name: str, attack: AnyAttack, clean: Clean, *, closer: bool) -> Defence:
+        *rounds, adaptive = (
+            self._round(name, attack, source, closer=closer) for source in sources(self.ensembles[name])
+        )
+        return Defence(attack.name, len(self.splits[closer]), clean, tuple(rounds), adaptive)
 
-    def _round(self, attack: AnyAttack, source: int | None, split: Split) -> Round:
-        kept = self._unit(attack, source, split).round or Record()
-        try:
-            return Round(**kept.model_dump())
-        except TypeError:
-            raise NesbsError(f"{self.run.folder / 'attacks'} holds broken files: {files.AGAIN}") from None
+    def _round(self, name: str, attack: AnyAttack, source: int | None, *, closer: bool) -> Round:
+        kept = self._unit(name, attack, source, closer=closer).round
+        if kept is None or None in (kept.attack, kept.defence, kept.members, kept.linf):
+            raise NesbsError(f"{self.run.folder / 'attacks'} holds broken files: {files.AGAIN}")
+        return Round(**kept.model_dump())
 
-    def _unit(self, attack: AnyAttack, source: int | None, split: Split) -> AttackUnit:
+    def _unit(self, name: str, attack: AnyAttack, source: int | None, *, closer: bool) -> AttackUnit:
         """One network attacked by one attack, as it was kept."""
-        task = self._task(attack, source, split)
+        task = self._task(name, attack, source, closer=closer)
         kept = AttackUnit.read(task.path)
         if kept.unit != task.unit:
             raise NesbsError(f"{task.path} is not of {attack.name} as it is asked for here: {files.AGAIN}")
         return kept
 
-    def _task(self, attack: AnyAttack, source: int | None, split: Split) -> AttackTask:
+    def _task(self, name: str, attack: AnyAttack, source: int | None, *, closer: bool) -> AttackTask:
         """The attack on one network, with pictures where it is the first member under a whole attack."""
-        whole = split is self.split
-        pictures = self.settings.pictures if source == 0 and whole else 0
-        unit = {  # what the answer depends on, beside the run's weights
-            "ensemble": self.name,
+        pictures = self.settings.pictures if source == 0 and not closer else 0
+        unit: dict[str, Any] = {  # what the answer depends on, beside the run's weights
+            "ensemble": name,
             "attack": attack.name,
             "settings": attack.model_dump(mode="json"),
             "source": source,
-            "images": [len(self.split), len(split)],
+            "images": [len(self.splits[0]), len(self.splits[closer])],
             "batch_size": self.settings.batch_size,
             "pictures": pictures,
         }
+        if name not in OWN:
+            unit["architectures"] = [str(architecture) for architecture in self.ensembles[name].architectures]
         key = hashlib.sha256(json.dumps(unit, sort_keys=True).encode()).hexdigest()[:16]
-        return AttackTask(self.run.folder / "attacks" / f"{key}.json", unit, attack, source, not whole, pictures)
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """What the attacks on a run's ensembles share: the networks, all images and those of the closer look."""
-
-    ensembles: dict[str, Ensemble]
-    splits: tuple[Split, ...]
-    device: str
-    seed: int
-    batch_size: int
-
-    @cached_property
-    def placed(self) -> tuple[dict[str, Ensemble], list[Split]]:
-        """Networks and images on the device, there once a worker."""
-        ensembles = {name: ensemble.to(self.device) for name, ensemble in self.ensembles.items()}
-        return ensembles, [split.to(self.device) for split in self.splits]
-
-
-@dataclass(frozen=True)
-class AttackTask:
-    """One network to be attacked by one attack: the source, or all of them (None)."""
-
-    path: Path  # of the file that will say how it ended
-    unit: dict[str, Any]
-    attack: AnyAttack
-    source: int | None
-    closer: bool
-    pictures: int
-
-    def __str__(self) -> str:
-        who = "all" if self.source is None else f"member {self.source + 1}"
-        return f"{self.attack.name}, {who} of {self.unit['ensemble']}"
-
-    def __call__(self, shared: Attacked) -> tuple[Path, AttackUnit]:
-        """Attack."""
-        ensembles, splits = shared.placed
-        split = splits[self.closer]
-        album = Album(self.pictures, split.class_names)
-        result = attack_round(
-            ensembles[self.unit["ensemble"]],
-            self.attack,
-            split,
-            self.source,
-            seed=shared.seed,
-            batch_size=shared.batch_size,
-            on_batch=album.add,
-        )
-        return self.path, AttackUnit(unit=self.unit, round=asdict(result), pictures=album.pictures)
+        path = Path(self.run.folder, "attacks", f"{key}.json")
+        return AttackTask(path, unit, attack, name, source, closer, pictures)

@@ -1,14 +1,13 @@
 """Members in a run folder: loaded where they have been trained, trained where they have not."""
 
 import json
-import platform
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 from nesbs import files
-from nesbs.cluster import Workers
+from nesbs.cluster import Workers, elsewhere
 from nesbs.cluster.torchrun import processes
 from nesbs.data import Split
 from nesbs.ensemble import JointStep, MemberSettings, build_member, groups, joint_step, member_training
@@ -59,8 +58,8 @@ def trained_members(
             epochs[index] = epoch.number
             work.write()
             work.figure(f"loss of {called[index]}", epoch.loss, epoch.number)
-            where = "" if node in ("", platform.node()) else f" on {node}"
-            work.advance(sum(epochs.values()), f"member {index + 1} of {len(paths)}{where}, loss {epoch.loss:.3f}")
+            note = f"member {index + 1} of {len(paths)}{elsewhere(node)}"
+            work.advance(sum(epochs.values()), f"{note}, loss {epoch.loss:.3f}")
 
         def steps(index: int, joint: JointStep | None) -> Training:
             begin = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=joint or shared.criterion)
