@@ -22,6 +22,7 @@ from nesbs.runs import load_recipe
 from nesbs.spaces import Architecture, nasbench201
 
 WIDTH = 150
+OURS = ("nesbs", "nesbs-mc")  # by SVGD-RD and by Monte Carlo
 VERDICTS = "(?:borne out|contradicted)(?: in part)?|open"
 COUNTS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -55,15 +56,17 @@ def _by_luck(comparisons: int) -> str:
     return f"If nothing differed, luck alone would put about {count} of {comparisons} such comparisons beyond chance"
 
 
+def _above(name: str, measure: str, higher: str, lower: str) -> Difference:
+    """How far a method's figure is above another's, in a table over seeds."""
+    rows = tables.experiments()[name].parts["CIFAR-10"].methods
+    return paired(*([getattr(row, measure) for row in rows[method]] for method in (higher, lower)))
+
+
 def of_table1() -> str:
-    rows = tables.experiments()["table1"].parts["CIFAR-10"].methods
-
-    def behind(method: str) -> Difference:
-        return paired(*([row.error for row in rows[name]] for name in (method, "nesbs")))
-
     ensembles = ("DeepEns", "NES-RS", "NESBS (MC Sampling)", "NESBS (SVGD-RD)")
     papers = [float(paper_figures("table1").rows[name]["CIFAR-10"].split(" ± ")[0]) for name in ensembles]
-    resnet, rsps, nes, deep = map(behind, ("single:resnet", "rsps", "nes-rs", "deep"))
+    others = ("single:resnet", "rsps", "nes-rs", "deep")
+    resnet, rsps, nes, deep = (_above("table1", "error", method, "nesbs") for method in others)
     return (
         "NESBS is our recipe here, not the paper's method, which in this space is not told apart from chance "
         "([results](results.md#cifar-10-ours-its-rivals-chance)). That NESBS, by our recipe, has a lower error than "
@@ -75,12 +78,6 @@ def of_table1() -> str:
     )
 
 
-def _less_ours(name: str, measure: str, method: str, *ours: str) -> list[Difference]:
-    """How far a method's figure is above that of each of ours, in a table over seeds."""
-    rows = tables.experiments()[name].parts["CIFAR-10"].methods
-    return [paired(*([getattr(row, measure) for row in rows[one]] for one in (method, each))) for each in ours]
-
-
 def _both(differences: Sequence[Difference], more: str = "points ahead", less: str = "points behind") -> str:
     """How far SVGD-RD and Monte Carlo, in this order, are ahead of another, or behind it."""
     found = [f"{points_of(one, turned=one.mean < 0)} {less if one.mean < 0 else more}" for one in differences]
@@ -89,7 +86,7 @@ def _both(differences: Sequence[Difference], more: str = "points ahead", less: s
 
 def of_table2() -> str:
     cell, copies, nes = (
-        _less_ours("table2", "error", method, "nesbs", "nesbs-mc")
+        [_above("table2", "error", method, each) for each in OURS]
         for method in ("single:darts-v2", "deep:darts-v2", "nes-rs")
     )
     ours, papers = (load_recipe(f"cifar10-darts-{name}") for name in ("minutes", "paper"))
@@ -107,12 +104,11 @@ def of_table2() -> str:
 
 
 def of_table5() -> str:
-    ours = ("nesbs", "nesbs-mc")
     passes, copies = (
-        [_turned(one) for one in _less_ours("table5", "disagreement", method, *ours)]
+        [_above("table5", "disagreement", each, method) for each in OURS]
         for method in ("mc-droppath:darts-v2", "deep:darts-v2")
     )
-    better = _less_ours("table5", "member_error", "nes-rs", *ours)
+    better = [_above("table5", "member_error", "nes-rs", each) for each in OURS]
     trained = [load_recipe(f"cifar10-darts-{name}").members.drop_path for name in ("minutes", "paper")]
     assert [share > 0 for share in trained] == [False, True], "another sentence is due"
     more = ("points above it", "points below it")
@@ -122,13 +118,6 @@ def of_table5() -> str:
         f"That NESBS's members disagree more than a deep ensemble's is {verdict(copies)}: {_both(copies, *more)}. "
         f"That NESBS's members have lower errors than NES-RS's is {verdict(better)}: {_both(better)}."
     )
-
-
-def _turned(difference: Difference) -> Difference:
-    """The same the other way round."""
-    assert difference.low is not None
-    assert difference.high is not None
-    return Difference(mean=-difference.mean, low=-difference.high, high=-difference.low)
 
 
 def of_table6() -> str:
@@ -160,17 +149,14 @@ def of_table6() -> str:
 
 
 def of_table7() -> str:
-    rows = tables.experiments()["table7"].parts["CIFAR-10"].methods
-    apart = [
-        paired(*([row.error for row in rows[method + end]] for end in ("-best-response", "")))
-        for method in ("nesbs", "nesbs-mc")
-    ]
+    apart = [_above("table7", "error", f"{each}-best-response", each) for each in OURS]
+    comparisons = len(OURS) * (3 + 3 + 1)  # of each, as many as there are findings of Tables 2, 5 and 7
     assert all(one.mean > 0 for one in apart), "another sentence is due"
     svgd_rd, drawn = map(points_of, apart)
     return (
         f"That the post-training posterior gives ensembles a lower error is {verdict(apart)}: by SVGD-RD it is "
-        f"{svgd_rd} points ahead, by Monte Carlo {drawn}. Its ensembles are those of Table 2. {_by_luck(14)} in Tables "
-        "2, 5 and 7."
+        f"{svgd_rd} points ahead, by Monte Carlo {drawn}. Its ensembles are those of Table 2. "
+        f"{_by_luck(comparisons)} in Tables 2, 5 and 7."
     )
 
 

@@ -16,10 +16,10 @@ BEFORE = 3  # calls of a size before it is captured: capturing takes as long as 
 class CapturedModel:
     """A network whose weights stay as they are, images (batch, …) to logits (batch, classes).
 
-    Batches are filled up to a power of two with what is left of earlier ones, so that few sizes are captured: no image
-    may change the answer to another. Those before are filled up too, since a GPU rounds otherwise at another size, and
-    AutoAttack takes a network that answers twice differently for a random one. On a CPU the same is computed without
-    capturing it.
+    Every batch of at most 256 images is filled up to a power of two, with zeros until that size is captured and then
+    with what earlier batches left: no image may change the answer to another. So few sizes are captured, and the same
+    images are always computed at one size. At another a GPU rounds otherwise, and AutoAttack takes a network that
+    answers twice differently for a random one. On a CPU the same is computed without capturing it.
 
     >>> network = torch.nn.Linear(3, 2).requires_grad_(False)
     >>> images = torch.rand(5, 3)
@@ -34,11 +34,11 @@ class CapturedModel:
 
     def __call__(self, images: Tensor) -> Tensor:
         """The network's logits, for the caller to keep; they pass gradients to the images."""
+        if not 0 < len(images) <= LARGEST:
+            return self._model(images)
         size = max(SMALLEST, 1 << (len(images) - 1).bit_length())
         key = (size, *images.shape[1:])
         self._calls[key] = self._calls.get(key, 0) + 1
-        if not 0 < len(images) <= LARGEST:
-            return self._model(images)
         if self._calls[key] <= BEFORE:
             filled = torch.cat([images, images.new_zeros(size - len(images), *images.shape[1:])])
             return self._model(filled)[: len(images)]
