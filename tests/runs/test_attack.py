@@ -266,7 +266,9 @@ def test_several_runs_come_into_one_table_and_attacks_add_up(trained, tmp_path, 
     first = files.read_json(folders[0] / "attacks.json")
     assert call("attack", *folders, *QUICK, "--attacks", "fgsm", "--set", "epsilons=[]") == 0
     lines = capsys.readouterr().out.splitlines()
-    rows = [line.split()[:3] for line in lines if line.startswith(str(tmp_path))]
+    assert sum(line.startswith(f"{folders[0]}: sanity checks passed: ") for line in lines) == 1
+    assert not any(line.startswith(f"{folders[1]}: ") for line in lines)  # its checks were left out
+    rows = [line.split()[:3] for line in lines if line.startswith(tuple(f"{folder} " for folder in folders))]
     assert rows == [[str(folders[0]), "FGSM", "30"], [str(folders[0]), "PGD", "10"], [str(folders[1]), "FGSM", "30"]]
     assert sum(line.startswith("accuracy in %") for line in lines) == 1
     both = files.read_json(folders[0] / "attacks.json")
@@ -337,6 +339,18 @@ def test_a_strange_record_does_no_harm(attacked):
         attacks = AttacksRecord.from_json(strange)
         render(RunRecords(attacks=attacks, record=RunRecord(seed=1)))
         assert attacks_as_text([("run", attacks)]).startswith("accuracy in %")
+
+
+def test_runs_on_other_images_are_told_apart_under_the_table(attacked):
+    record = AttacksRecord.read(attacked / "attacks.json")
+    ours, copies, photos = record, record, record.replace(data="photos")
+    alike = attacks_as_text([("ours", ours), ("copies", copies)])
+    assert "\nmeasured on test images of fashion-mini. " in alike
+    assert "ours: " not in alike
+    text = attacks_as_text([("ours", ours), ("copies", copies), ("photos", photos)])
+    assert "\nours, copies: measured on test images of fashion-mini. " in text
+    assert "\nphotos: measured on test images of photos. " in text
+    assert text.count("sanity checks passed: ") == alike.count("sanity checks passed: ") == 1
 
 
 def test_the_help_names_every_setting(capsys):

@@ -232,17 +232,29 @@ def test_channels_and_sizes_are_brought_together():
     assert float(small.images.float().mean()) == pytest.approx(float(colour.float().mean()), abs=2)
 
 
-def test_unseen_image_files_are_read_as_the_runs_own(tmp_path):
-    """Images of the same folder are the same, though a folder's images go to at most 64×64 unless asked for."""
+def _noise_files(folder):
     random = np.random.default_rng(0)
     for place in range(20):
-        (tmp_path / "ab"[place % 2]).mkdir(exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (150, 100), dtype=np.uint8)).save(
-            tmp_path / "ab"[place % 2] / f"{place}.png"
-        )
+        path = folder / "ab"[place % 2] / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (150, 100), dtype=np.uint8)).save(path)
+
+
+def test_unseen_image_files_are_read_as_the_runs_own(tmp_path):
+    """Images of the same folder are the same, though a folder's images go to at most 64×64 unless asked for."""
+    _noise_files(tmp_path)
     own = load_dataset(tmp_path, size=96, resize="pad")
     other = gather(own, EvaluationSettings(unseen=str(tmp_path))).unseen
     assert torch.equal(brought_to(other.test, own.test).images, own.test.images)
+
+
+def test_unseen_image_files_beside_imagenet_are_cut_as_its_test_images(tmp_path):
+    """Of those the middle 87.5 % is shown: the whole middle square would be told apart by its scale alone."""
+    _noise_files(tmp_path / "train")
+    _noise_files(tmp_path / "val")
+    own = load_dataset("imagenet", root=tmp_path, size=96)
+    other = gather(own, EvaluationSettings(unseen=str(tmp_path))).unseen
+    assert torch.equal(brought_to(other.test, own.test).images, own.test.bytes())
 
 
 def test_detection_of_unseen_images(ensemble, noise):

@@ -82,7 +82,8 @@ def attack(
     Each member is attacked in turn. The table has the accuracy of the attacked member (Attack), of the ensemble on the
     same images (Defence), and of the ensemble where the attack is on its own answer (adaptive); the report adds
     curves over the size of the attack, checks that the attacks work, transfer between members, and pictures.
-    Several runs, such as a rival's, come into one table. The same command resumes.
+    Several runs, such as a rival's, come into one table. The same command resumes. The random ensemble of a recipe
+    with evaluation.uniform is attacked too, and trained first where it is missing.
 
     \b
     --set pgd.steps=100: a setting of an attack; there are

@@ -110,12 +110,12 @@ class Spread(Computing):
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", metavar="N", min=1, max=MAX_MEMBERS, help="Processes that train; on Ray: at most so many."
+            "--workers", metavar="N", min=1, max=MAX_MEMBERS, help="Processes at work; on Ray: at most so many."
         ),
     ] = None
     ray: Annotated[
         str | None,
-        typer.Option("--ray", metavar="auto|HOST:PORT", help="Train on this Ray cluster (docs/cluster.md)."),
+        typer.Option("--ray", metavar="auto|HOST:PORT", help="Work on this Ray cluster (docs/cluster.md)."),
     ] = None
     gpus_each: Annotated[
         float | None,

@@ -136,7 +136,11 @@ def attacks_as_text(records: Sequence[tuple[str, AttacksRecord]]) -> str:
                 label = name if label == "ensemble" else "  " + label
             lines.append([label, *(cell.removesuffix(" %") for cell in cells)])
     widths = (f"<{wide}", "<17", ">7", ">13", ">9", ">16", ">16", ">10", ">9", ">8")
-    notes = dict.fromkeys(note for _, record in records for note in _notes(record))
+    of: dict[str, list[str]] = {}  # each note, and whose it is
+    for name, record in records:
+        for note in _notes(record):
+            of.setdefault(note, []).append(name)
+    notes = [note if len(names) == len(records) else f"{', '.join(names)}: {note}" for note, names in of.items()]
     return "\n".join([Table([*heads, "L2"], lines).as_text(*widths), *notes])
 
 
@@ -148,7 +152,8 @@ def _notes(record: AttacksRecord) -> list[str]:
     looks = [entry.closer or CloserLook() for entry in ensembles]
     checks = [check for closer in looks for check in closer.sanity or ()]
     doubts = [check for check in checks if not check.passed]
-    notes = [f"measured on {attacked_images(record)}. {ensembles[0].meaning or ''}"]
+    data = f" of {record.data}" if record.data else ""
+    notes = [f"measured on {attacked_images(record)}{data}. {ensembles[0].meaning or ''}"]
     if checks:
         images = formats.count(looks[0].images)
         notes.append(f"sanity checks passed: {len(checks) - len(doubts)} of {len(checks)} (on {images} images)")

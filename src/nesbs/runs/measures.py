@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nesbs import metrics, rng
+from nesbs import files, metrics, rng
 from nesbs.data import Dataset, SearchValid, Split, load_dataset
+from nesbs.data.image_folder import load_folder
 from nesbs.data.images import View
+from nesbs.data.settings import DataSettings
 from nesbs.data.sources import is_in_files
 from nesbs.ensemble import Ensemble
 from nesbs.errors import NesbsError
@@ -105,9 +107,12 @@ def gather(data: Dataset, settings: EvaluationSettings, held_out: SearchValid | 
 
 def _load_unseen(settings: EvaluationSettings, view: View | None) -> Dataset:
     """The other data set; its image files are read as the run's own, or a detour by another size would mark them."""
-    assert settings.unseen is not None
-    as_own = {} if view is None or not is_in_files(settings.unseen) else {"size": view.side, "resize": view.resize}
-    return load_dataset(settings.unseen, root=settings.unseen_root, **as_own)  # type: ignore[arg-type]
+    name, root = str(settings.unseen), settings.unseen_root
+    if view is None or not is_in_files(name):
+        return load_dataset(name, root=root)
+    asked = DataSettings(name=name, size=view.side, resize=view.resize)
+    parts = load_folder(files.expanded(name), asked, share=view.share)
+    return Dataset(Path(name).name, parts.train, parts.test)
 
 
 def missing_measures(
