@@ -23,7 +23,7 @@ MORE = {31: 0.10, 32: 0.12, 33: 0.11, 34: 0.10, 35: 0.12}  # by so much the riva
 def put(folder, method, seed, error):
     """What a comparison leaves of one method under one seed: the last images are wrong."""
     run = folder / f"seed-{seed}"
-    files.write_text(run / RECIPE, load_recipe("toy", seed=seed).to_yaml())
+    files.write_text(run / RECIPE, load_recipe("toy", ["data.name=/home/me/photos.npz"], seed=seed).to_yaml())
     RunRecord(seed=seed, device="a GPU").write(run / RunRecord.FILE)
     wrong = torch.arange(400) >= round(400 * (1 - error))
     scores = EnsembleMetrics(
@@ -68,6 +68,7 @@ def record(tmp_path_factory):
 def test_rows_of_several_folders_are_paired_over_the_seeds_that_both_have(record):
     assert record.seeds == tuple(ERRORS)
     assert record.device == "a GPU"
+    assert record.data == "photos.npz"  # not in whose folder
     ours, rival, _, few = record.methods.values()
     assert [outcome.seed for outcome in rival.seeds] == list(ERRORS)
     assert rival.difference["error"].mean == pytest.approx(np.mean(list(MORE.values())))

@@ -88,7 +88,7 @@ AnyRow = Row | EarlierRow
 def comparison_of(rows: Mapping[str, AnyRow], reference: str, recipe: Recipe, device: str) -> ComparisonRecord:
     """The rows as a comparison's record; the recipe is the reference's, the device in words."""
     return ComparisonRecord(
-        data=recipe.data.name,
+        data=recipe.data.short_name,
         space=recipe.space.name,
         size=recipe.ensemble.size,
         seeds=tuple(sorted({seed for row in rows.values() for seed in row.outcomes()})),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -141,6 +142,15 @@ class DataSettings(Settings):
     def named(self) -> bool:
         """Return whether `name` is no path."""
         return self.name in DATASETS or not self.name or self.name.startswith(IN_MEMORY)
+
+    @property
+    def short_name(self) -> str:
+        """What records call the data: of a path its last part, since the folders above are the user's own.
+
+        >>> DataSettings(name="cifar10").short_name, DataSettings(name="/home/me/photos").short_name
+        ('cifar10', 'photos')
+        """
+        return self.name if self.name in DATASETS else Path(self.name).name
 
     def resolved(self) -> DataSettings:
         """Return the same with absolute paths, so that a run can be resumed from another folder."""

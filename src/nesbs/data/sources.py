@@ -75,8 +75,8 @@ def load_dataset(
     if settings.size is not None:
         train, test = (_sized(split, settings.size) for split in (train, test))
         aside = None if aside is None else _sized(aside, settings.size)
-    short = settings.name if settings.name in DATASETS else Path(settings.name).name
-    return Dataset(short, train, test, settings.valid_fraction, settings.split_seed, broken, view, aside, digest)
+    split = settings.valid_fraction, settings.split_seed
+    return Dataset(settings.short_name, train, test, *split, broken, view, aside, digest)
 
 
 def _sized(split: Split, size: int) -> Split:

@@ -112,7 +112,7 @@ def _load_unseen(settings: EvaluationSettings, view: View | None) -> Dataset:
         return load_dataset(name, root=root)
     asked = DataSettings(name=name, size=view.side, resize=view.resize)
     parts = load_folder(files.expanded(name), asked, share=view.share)
-    return Dataset(Path(name).name, parts.train, parts.test)
+    return Dataset(asked.short_name, parts.train, parts.test)
 
 
 def missing_measures(
