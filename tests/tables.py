@@ -87,19 +87,56 @@ ELSEWHERE = {  # folders of results/demo-elsewhere, in the page's words
 }
 
 
+ERROR_AND_NLL = (
+    "error % | NLL | error less `nesbs`, over seeds | over images | NLL less `nesbs`, over seeds | over images"
+)
+
+
+def _errors_and_nlls(record):
+    """Every row's name, its error and NLL, and what these are less those of the first."""
+    apart = [*zip(_apart(record, "error"), _apart(record, "nll"), strict=True)]
+    for (name, row), found in zip(record["methods"].items(), [((), ()), *apart], strict=True):
+        error, nll = (row["mean"][key]["mean"] for key in ("error", "nll"))
+        errors, nlls = found
+        less = [_cell(each, 100, 2) for each in errors] + [_cell(each, 1, 4) for each in nlls]
+        yield name, [f"{100 * error:.2f}", f"{nll:.4f}", *(less or ["–"] * 4)]
+
+
 def elsewhere():
     """The demo's recipe on other data: every method's error and NLL, and what these are less those of `nesbs`."""
-    kinds = "error less `nesbs`, over seeds | over images | NLL less `nesbs`, over seeds | over images"
-    lines = [f"| data | ensemble | error % | NLL | {kinds} |", "| --- " * 8 + "|"]
+    lines = [f"| data | ensemble | {ERROR_AND_NLL} |", "| --- " * 8 + "|"]
     for folder, data in ELSEWHERE.items():
         record = read("demo-elsewhere", folder, "comparison.json")
-        apart = [*zip(_apart(record, "error"), _apart(record, "nll"), strict=True)]
-        for (name, row), found in zip(record["methods"].items(), [None, *apart], strict=True):
-            error, nll = (row["mean"][key]["mean"] for key in ("error", "nll"))
-            cells = [data if found is None else "", _row_name(record, name), f"{100 * error:.2f}", f"{nll:.4f}"]
-            errors, nlls = found or ((), ())
-            cells += [_cell(each, 100, 2) for each in errors] + [_cell(each, 1, 4) for each in nlls] or ["–"] * 4
-            lines.append(f"| {' | '.join(cells)} |")
+        for name, cells in _errors_and_nlls(record):
+            first = data if name == record["reference"] else ""
+            lines.append(f"| {' | '.join([first, _row_name(record, name), *cells])} |")
+    return "\n".join(lines)
+
+
+PARTS = {  # rows of results/demo-parts: what differs from the demo's recipe, and by which settings
+    "nesbs": ("nothing", ""),
+    "likelihood": ("evidence: the likelihood alone", "posterior.reference=0 posterior.untrained=0"),
+    "untrained": ("evidence: no untrained networks", "posterior.untrained=0"),
+    "starts": ("four fits of the posterior, of which the best is kept, in place of one", "posterior.starts=4"),
+    "judge": (
+        "chosen by the posterior's probability, members apart on 35 % of the edges, not by the loss",
+        "search.judge=posterior search.gain=0 search.apart=0.35",
+    ),
+    "forward": ("chosen member by member, not as whole ensembles", "search.method=forward"),
+    "delta0": ("δ = 0 alone, in place of 0 and 1", "sampler.delta=0"),
+    "delta1": ("δ = 1 alone", "sampler.delta=1"),
+    "nesbs-mc": ("Monte Carlo in place of SVGD-RD", "`--methods nesbs-mc`"),
+}
+
+
+def parts():
+    """The demo's recipe with one part changed: error and NLL, and what these are less those of the whole."""
+    record = read("demo-parts", "comparison.json")
+    lines = [f"| what is changed | `--set` | {ERROR_AND_NLL} |", "| --- " * 8 + "|"]
+    for name, cells in _errors_and_nlls(record):
+        what, settings = PARTS[name]
+        how = settings if "`" in settings else " ".join(f"`{one}`" for one in settings.split())
+        lines.append(f"| {' | '.join([what, how, *cells])} |")
     return "\n".join(lines)
 
 

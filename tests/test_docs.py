@@ -238,6 +238,7 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "attacked"): tables.attacked,
     ("results", "demo-compared"): tables.demo_compared,
     ("results", "elsewhere"): tables.elsewhere,
+    ("results", "parts"): tables.parts,
     ("results", "robust"): tables.robust,
     ("reproduce", "measured"): tables.measured,
     ("reproduce", "findings"): findings.in_short,
@@ -702,6 +703,47 @@ def test_what_is_said_of_data_nobody_tuned_on_is_in_the_records():
         ("tiny-imagenet", "error"): {"deep": same, "urs": over_images, "likeliest": same, "random": same},
         ("tiny-imagenet", "nll"): {"deep": over_images, "urs": over_images, "likeliest": (-1, -1), "random": same},
     }
+
+
+def test_what_is_said_of_the_parts_is_in_the_record():
+    """The sides of all intervals, over seeds and over images; and every row's settings are the recipe's."""
+    record = tables.read("demo-parts", "comparison.json")
+    sides = {
+        (name, measure): tuple(map(tables._side, pair))
+        for measure in ("error", "nll")
+        for name, pair in zip(list(record["methods"])[1:], tables._apart(record, measure), strict=True)
+    }
+    assert {key: found for key, found in sides.items() if found != (0, 0)} == {
+        ("likelihood", "error"): (1, 1),
+        ("likelihood", "nll"): (1, 1),
+        ("untrained", "error"): (1, 0),
+    }
+    rows, said = record["methods"], words("results")
+    for name, where in (
+        ("likelihood", "With the likelihood alone"),
+        ("untrained", "without the untrained networks alone"),
+    ):
+        more = 100 * rows[name]["difference"]["error"]["mean"]
+        assert f"{where} the error is {more:.2f} points higher" in said
+    chosen = {name: [set(seed["architectures"]) for seed in row["seeds"]] for name, row in rows.items()}
+    same = [
+        sum(map(set.__eq__, chosen[one], chosen[other])) for one, other in (("starts", "nesbs"), ("delta0", "delta1"))
+    ]
+    assert same == [3, 2]  # "under three of the five seeds", "under two"
+    assert (round(len(sides) / 20), len(sides)) == (1, 16)  # "about one of the sixteen"
+    differences = [row["difference"]["error"] for name, row in rows.items() if name != "nesbs"]
+    wide = sorted(50 * (each["high"] - each["low"]) for each in differences)
+    assert f"Those of the error reach {wide[0]:.2f} to {wide[-1]:.2f} points to either side" in said
+    for figure, what in (
+        ("search_seconds", "A search took {:.0f} to {:.0f} s"),
+        ("training_seconds", "{:.0f} to {:.0f} s."),
+    ):
+        seconds = sorted(seed[figure] for row in rows.values() for seed in row["seeds"])
+        assert what.format(seconds[0], seconds[-1]) in said
+    whole = load_recipe("demo")
+    for _, settings in tables.PARTS.values():
+        changes = [] if "`" in settings else settings.split()
+        assert (load_recipe("demo", changes) == whole) == (not changes)
 
 
 def test_what_is_left_out_can_be_asked_for():
