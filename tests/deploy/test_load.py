@@ -57,7 +57,7 @@ def moved(made, tmp_path):
 
 def test_a_run_that_was_moved_answers_as_it_did_without_its_data(made, moved, monkeypatch):
     run, measured, logits, combined = made
-    monkeypatch.setattr("nesbs.runs.resumable_run.load_dataset", lambda **_: pytest.fail("the data are not needed"))
+    monkeypatch.setattr("nesbs.runs.opened_run.load_dataset", lambda **_: pytest.fail("the data are not needed"))
     classifier = nesbs.load(moved)
     assert classifier.class_names == run.data.train.class_names == ("собака", "猫")
     [first, second] = measured.ensemble.temperature.ensemble.temperatures
@@ -246,7 +246,7 @@ def test_a_run_made_before_is_opened_with_its_data_once(tmp_path, monkeypatch):
     answers = classifier.predict(run.data.test.images)
     right = [run.data.test.class_names[label] for label in run.data.test.labels]
     assert np.mean(np.array(answers) != np.array(right)) == pytest.approx(expected)
-    monkeypatch.setattr("nesbs.runs.resumable_run.load_dataset", lambda **_: pytest.fail("the data are not needed"))
+    monkeypatch.setattr("nesbs.runs.opened_run.load_dataset", lambda **_: pytest.fail("the data are not needed"))
     assert nesbs.load(folder).temperature == classifier.temperature
 
 

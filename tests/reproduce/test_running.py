@@ -62,7 +62,7 @@ def out(tmp_path_factory):
     clock = Mock(**{"date.today.return_value": datetime.date(2024, 2, 28)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nesbs.reproduce.work.datetime", clock)
-        patch.setattr("nesbs.runs.resumable_run.datetime", clock)
+        patch.setattr("nesbs.runs.opened_run.datetime", clock)
         with pytest.raises(StopError):
             run(Work(TABLE5, "smoke", folder, SMALL, progress=Stopping("pool-1-epochs-all", 1)))
         half = json.loads((folder / "smoke" / "table5" / "record.json").read_text())

@@ -34,11 +34,10 @@ from nesbs.records.metrics import NetworkMetrics
 from nesbs.records.whole_folder import check_begun
 from nesbs.runs import Progress, Run
 from nesbs.runs.by_workers import MemberTraining
-from nesbs.runs.folder import begun
+from nesbs.runs.folder import MEMBERS, begun
 from nesbs.runs.folder_lock import locked
 from nesbs.runs.members import trained_members
 from nesbs.runs.recipe import apply_changes
-from nesbs.runs.resumable_run import MEMBERS
 from nesbs.settings import Settings, checked_keywords
 from nesbs.spaces import Architecture, Member, named_architecture, zoo
 from nesbs.training import Batch

@@ -8,8 +8,7 @@ from nesbs.errors import NesbsError
 from nesbs.records import ClassifierRecord, HeldOutAnswers, RunRecord
 from nesbs.records.recipe import RECIPE
 from nesbs.records.search import SelectionRecord
-from nesbs.runs.folder import read_recipe
-from nesbs.runs.resumable_run import MEMBERS
+from nesbs.runs.folder import MEMBERS, read_recipe
 
 
 def write_half_run(run: Path, out: Path) -> int:

@@ -21,8 +21,8 @@ from nesbs.records.classifier import FORMAT, MemberRecord, PreprocessingRecord
 from nesbs.records.whole_folder import check_begun, check_run
 from nesbs.runs import Run
 from nesbs.runs.classifier import keep
+from nesbs.runs.folder import MEMBERS
 from nesbs.runs.folder_lock import locked
-from nesbs.runs.resumable_run import MEMBERS
 from nesbs.spaces import Member, Space, get_space
 from nesbs.training import make_current
 from nesbs.training.threads import use_threads

@@ -23,7 +23,7 @@ from nesbs.deploy.load import load, usable_device
 from nesbs.errors import NesbsError, did_you_mean, expect, expect_all, shown
 from nesbs.records import ClassifierRecord, Recipe, SklearnRecord
 from nesbs.runs import Run, load_recipe
-from nesbs.runs.resumable_run import MEMBERS
+from nesbs.runs.folder import MEMBERS
 from nesbs.training.threads import use_threads
 
 try:

@@ -29,6 +29,7 @@ from nesbs.spaces import Space
 
 # Settings that do not affect results: they may change when a run is resumed.
 WITHOUT_EFFECT = {"data.workers", "members.together", "members.workers", "evaluation.shown", "evaluation.map"}
+MEMBERS = "members"  # the folder of the chosen ensemble's members
 TRACKED = "tensorboard"  # the folder of figures to follow, which are no results
 CHECKPOINT = "checkpoint.safetensors"  # ends the name of a training's state
 BEFORE_ANY_STAGE = {
