@@ -16,6 +16,7 @@ from nesbs.records.cost import CostRecord, CostSchedule, ScheduledStage, StageCo
 from nesbs.records.recipe import Recipe
 from nesbs.records.step_times import StepRecord
 from nesbs.runs.by_workers import GPU_SECONDS
+from nesbs.runs.folder import MEMBERS, UNIFORM
 from nesbs.runs.step_times import StepTime, StepTimes, network_bytes
 from nesbs.supernet import SupernetSettings
 
@@ -188,7 +189,7 @@ def recipe_cost(recipe: Recipe, times: StepTimes, gpus: Sequence[int], *, of: st
         planned.append(("selection", costs.selection()))
     planned += [
         (name, costs.members(name, own.size, recipe.members.epochs))
-        for name in ("members", *(["uniform"] if recipe.evaluation.uniform else []))
+        for name in (MEMBERS, *([UNIFORM] if recipe.evaluation.uniform else []))
     ]
     missing = [name for name, stage in planned if stage is None]
     if own.architectures is None:

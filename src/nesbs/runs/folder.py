@@ -29,9 +29,11 @@ from nesbs.spaces import Space
 
 # Settings that do not affect results: they may change when a run is resumed.
 WITHOUT_EFFECT = {"data.workers", "members.together", "members.workers", "evaluation.shown", "evaluation.map"}
-MEMBERS = "members"  # the folder of the chosen ensemble's members
+MEMBERS = "members"  # the folder of the chosen ensemble's members, and the stage that trains them
+UNIFORM = "uniform"  # those of the uniform-random ensemble
 TRACKED = "tensorboard"  # the folder of figures to follow, which are no results
 CHECKPOINT = "checkpoint.safetensors"  # ends the name of a training's state
+SUPERNET_CHECKPOINT = f"supernet.{CHECKPOINT}"
 BEFORE_ANY_STAGE = {
     RECIPE,
     RunRecord.FILE,

@@ -14,6 +14,7 @@ from nesbs.ensemble import JointStep, MemberSettings, build_member, groups, join
 from nesbs.errors import NesbsError
 from nesbs.records import RunRecord
 from nesbs.runs.by_workers import MemberTraining, Network, train_by_workers, train_on_all_ranks
+from nesbs.runs.folder import MEMBERS
 from nesbs.runs.stage_progress import Stage
 from nesbs.spaces import Architecture, Member, sizes_of
 from nesbs.training import Epoch, Training, side_by_side
@@ -96,7 +97,7 @@ def network_in(folder: Path, stem: str | int, architecture: Architecture) -> Net
 
     The first ensemble's members are 0, 1, …; others carry their ensemble's name.
     """
-    name = stem if folder.name == "members" else f"{folder.name} {stem}"
+    name = stem if folder.name == MEMBERS else f"{folder.name} {stem}"
     return Network(_checkpoint(folder / f"{stem}.safetensors"), architecture, name)
 
 
@@ -121,7 +122,7 @@ def workers_of(split: Split, settings: MemberSettings) -> Workers:
 
 def sizes_in_words(record: RunRecord) -> str:
     """A line for each trained member in a run's record: width, parameters, multiply-adds."""
-    sizes = record.stage("members")
+    sizes = record.stage(MEMBERS)
     rows = zip(sizes.channels or (), sizes.each_parameters, sizes.multiply_adds or (), strict=False)
     return "\n".join(
         f"member {index}: {channels} channels, {count:,} parameters, {(cost or 0) / 1e6:.1f} million multiply-adds"

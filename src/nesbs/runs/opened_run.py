@@ -35,7 +35,7 @@ from nesbs.training.threads import use_threads
 
 
 class OpenedRun:
-    """One folder, one recipe, one device."""
+    """One folder, one recipe, one device: what a `Run` is without its stages. Begin with `Run.create` or `Run.open`."""
 
     def __init__(
         self,

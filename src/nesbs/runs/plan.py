@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nesbs.records import DistilledRecord, MetricsRecord, Recipe
-from nesbs.runs.folder import CHECKPOINT
+from nesbs.runs.folder import CHECKPOINT, MEMBERS, SUPERNET_CHECKPOINT, UNIFORM
 from nesbs.training.checkpoint import finished_epochs
 
 
@@ -26,19 +26,19 @@ def planned_stages(recipe: Recipe, folder: Path) -> Iterator[PlannedStage]:
     """Yield every stage of a run in their order."""
     if recipe.ensemble.architectures is None:
         epochs, fits = recipe.supernet.epochs, recipe.posterior.steps * recipe.posterior.starts
-        behind = finished_epochs(folder / f"supernet.{CHECKPOINT}")
+        behind = finished_epochs(folder / SUPERNET_CHECKPOINT)
         progress = f"epoch {behind} of {epochs}" if behind else ""
         chosen = (folder / "selection.json").is_file()  # then nothing asks for the others, which may be gone
         yield PlannedStage("supernet", epochs, chosen or (folder / "supernet.safetensors").is_file(), progress)
         yield PlannedStage("posterior", fits, chosen or (folder / "posterior.json").is_file())
         yield PlannedStage("selection", 1, chosen)
-    yield _networks(folder / "members", "members", recipe)
+    yield _networks(folder / MEMBERS, MEMBERS, recipe)
     if recipe.evaluation.uniform:
-        yield _networks(folder / "uniform", "uniform", recipe)
+        yield _networks(folder / UNIFORM, UNIFORM, recipe)
     yield PlannedStage("evaluation", 1, (folder / MetricsRecord.FILE).is_file())
     if (distilled := DistilledRecord.find(folder)) is not None:
         if (folder / "labels").is_dir():
-            yield _networks(folder / "labels" / "members", "labels", recipe)
+            yield _networks(folder / "labels" / MEMBERS, "labels", recipe)
         yield PlannedStage("distilled", 1, distilled.kept is not None)
 
 

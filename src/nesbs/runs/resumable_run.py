@@ -34,7 +34,7 @@ from nesbs.runs import folder as folders
 from nesbs.runs.beside import Beside, idle_workers
 from nesbs.runs.by_workers import MemberTraining
 from nesbs.runs.classifier import describe_classifier, keep, keep_temperature
-from nesbs.runs.folder import MEMBERS
+from nesbs.runs.folder import MEMBERS, SUPERNET_CHECKPOINT, UNIFORM
 from nesbs.runs.folder_lock import holds, locked
 from nesbs.runs.judging import KeptTraining, note_judging
 from nesbs.runs.measures import WITH_SCORES, answers_to_keep, gather, measure, missing_measures, units
@@ -45,9 +45,6 @@ from nesbs.runs.stage_progress import Stage
 from nesbs.samplers import Sampler, Uniform, get_sampler
 from nesbs.spaces import Architecture, sizes_of
 from nesbs.supernet import Supernet, build_supernet, train_supernet
-
-UNIFORM = "uniform"  # the folder of the uniform-random ensemble's members
-SUPERNET_CHECKPOINT = "supernet.checkpoint.safetensors"  # until the supernet is trained
 
 
 class Run(OpenedRun):
