@@ -330,24 +330,15 @@ def reproduced(name, folder=REPRODUCED):
 
 
 def measured(folder=REPRODUCED):
-    """What names took at scale `hour`, device by device, and how many are not measured yet."""
+    """What names took at scale `hour`, device by device."""
     records = experiments(folder)
-    words = [f"Measured at `hour` so far: {len(records)} of {len(NAMES)} names."]
+    assert tuple(records) == NAMES, "say which are not measured"
+    words = []
     for device in dict.fromkeys(record.device for record in records.values()):
         minutes = [f"`{name}` {one.seconds / 60:.1f}" for name, one in records.items() if one.device == device]
         words.append(f"Minutes on {device.replace('cpu', 'a CPU')}: {', '.join(minutes)}.")
     together = sum(record.seconds for record in records.values()) / 60
-    words.append(f"The sum is {together:.1f} minutes; some names ran at the same time.")
-    if len(records) < len(NAMES):
-        words.append("Of the others we have an estimate: at most 20 minutes of an H200 each.")
-    return " ".join(words)
-
-
-def waiting(folder=REPRODUCED):
-    """Which names have no record at scale `hour`."""
-    missing = [f"`{name}`" for name in NAMES if name not in experiments(folder)]
-    count = f"Records at `hour`: {len(NAMES) - len(missing)} of {len(NAMES)} names."
-    return f"{count} Waiting for GPU time: {', '.join(missing)}." if missing else count
+    return " ".join([*words, f"The sum is {together:.1f} minutes; some names ran at the same time."])
 
 
 def demo_wins():

@@ -242,7 +242,6 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "robust"): tables.robust,
     ("reproduce", "measured"): tables.measured,
     ("reproduce", "findings"): findings.in_short,
-    ("reproduce", "waiting"): tables.waiting,
     **{("reproduce", name): partial(tables.reproduced, name) for name in tables.experiments()},
     **{("reproduce", f"{name} found"): partial(findings.in_lines, words) for name, words in findings.FINDINGS.items()},
     ("speed", "speed"): tables.speed,
@@ -314,18 +313,45 @@ def test_what_the_small_darts_recipe_says_of_itself_is_in_the_records():
     errors = [over_seeds(trained[name], "error") for name in ("nesbs", "nesbs-mc", "nes-rs")]
     assert "test error of {} % by SVGD-RD, {} by Monte Carlo; NES-RS has {} (three seeds".format(*errors) in header
     ours = [row.training_seconds / len(row.architectures) for name in ("nesbs", "nesbs-mc") for row in trained[name]]
-    assert (
-        f"a member {min(ours):.0f} to {max(ours):.0f} s, the mean of three, beside up to ten other trainings" in header
-    )
+    assert f"a member {min(ours):.0f} to {max(ours):.0f} s, the mean of three, six trained at a time" in header
+    searched = [row.search_seconds for name in ("nesbs", "nesbs-mc") for row in trained[name]]
+    assert f"a search {min(searched):.0f} to {max(searched):.0f} s, one or two at a time" in header
     posteriors = tables.experiments()["fig-discrepancy"].parts["CIFAR-10"].posteriors
     likeliest = [over_seeds(posteriors[name], "mode") for name in ("post-training", "best-response")]
     assert "{} % for the posterior's likeliest, {} with the best-response posterior".format(*likeliest) in header
+
+
+def test_what_the_small_imagenet_recipe_says_of_itself_is_in_the_records():
+    header = " ".join(recipe_text("imagenet-darts-minutes").replace("#", " ").split())
+    [row] = tables.experiments()["table3"].parts["ImageNet"].methods["single:darts-v2"]
+    assert f"of an H200 {row.training_seconds:.0f} s for darts-v2" in header
+    assert f"a top-1 error of {100 * row.error:.2f} %, top-5 {100 * row.top5_error:.2f} (one seed" in header
 
 
 def over_seeds(rows, measure):
     """The mean of a figure over seeds and its standard error, in per cent."""
     values = [100 * getattr(row, measure) for row in rows]
     return f"{fmean(values):.2f} ± {stdev(values) / len(values) ** 0.5:.2f}"
+
+
+def test_what_was_made_twice_is_the_same_but_for_seconds():
+    """Tables 2, 5 and 7, whose first records are kept; the page says what Table 7 took each time."""
+
+    def without_seconds(part):
+        if isinstance(part, dict):
+            return {key: without_seconds(value) for key, value in part.items() if not key.endswith("seconds")}
+        return [without_seconds(value) for value in part] if isinstance(part, list) else part
+
+    kept = {path.parent.name for path in tables.REPRODUCED.glob("*/first.json")}
+    assert kept == {"table2", "table5", "table7"}
+    for name in kept:
+        first, again = (tables.read("reproduce", name, f"{file}.json") for file in ("first", "record"))
+        assert first != again
+        assert without_seconds(first) == without_seconds(again)
+    took = [tables.read("reproduce", "table7", f"{file}.json")["seconds"] / 60 for file in ("first", "record")]
+    assert "took {:.1f} minutes when it was first made, beside Table 2, and {:.1f} with".format(*took) in words(
+        "reproduce"
+    )
 
 
 def test_only_what_can_be_reproduced_is_kept_as_such():
