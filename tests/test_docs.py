@@ -316,6 +316,10 @@ def test_what_the_small_darts_recipe_says_of_itself_is_in_the_records():
     assert f"a member {min(ours):.0f} to {max(ours):.0f} s, the mean of three, six trained at a time" in header
     searched = [row.search_seconds for name in ("nesbs", "nesbs-mc") for row in trained[name]]
     assert f"a search {min(searched):.0f} to {max(searched):.0f} s, one or two at a time" in header
+    assert (
+        f"search of a seed takes {min(searched):.0f} to {max(searched):.0f} s, seeds side by side, and a member "
+        f"{min(ours):.0f} to {max(ours):.0f} s, six at a time" in words("reproduce")
+    )
     posteriors = tables.experiments()["fig-discrepancy"].parts["CIFAR-10"].posteriors
     likeliest = [over_seeds(posteriors[name], "mode") for name in ("post-training", "best-response")]
     assert "{} % for the posterior's likeliest, {} with the best-response posterior".format(*likeliest) in header
