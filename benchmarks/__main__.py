@@ -15,7 +15,7 @@ from nesbs import files
 from nesbs.spaces import darts, nasbench201
 from nesbs.training.threads import use_threads
 
-PARTS = ["members", "supernets", "estimation", "svgd", "scoring"]
+PARTS = ["members", "supernets", "small", "estimation", "svgd", "scoring"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
     parts: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
         "members": lambda: steps.members(toy=chosen.toy, device=device),
         "supernets": lambda: steps.supernets(toy=chosen.toy, device=device),
+        "small": lambda: steps.small(toy=chosen.toy, device=device),
         "estimation": lambda: estimation.measure(toy=chosen.toy, device=device),
         "svgd": lambda: [svgd.measure(space, device=device, **small) for space in (nasbench201(), darts())],
         "scoring": lambda: [scoring.measure(**few)],

@@ -200,3 +200,21 @@ def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
         chosen: dict[str, Any] = {**TIMES, **full, "kernels": way}
         size = f"20 cells, 36 channels, batch 96{name}"
         yield member(f"member, DARTS, {size}", darts(), [zoo[STANDS_IN["darts"]]], split, **chosen)
+
+
+def small(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
+    """Networks of `nesbs reproduce --scale hour`, which leave a GPU partly idle: more seconds than multiply-adds say."""
+    if toy or device == "cpu":
+        return
+    split = random_images(25_600, device)
+    member_size: dict[str, Any] = {"cells": 6, "channels": 16, "batch_size": 256}
+    yield member(
+        "member, DARTS, 6 cells, 16 channels, batch 256",
+        darts(),
+        [zoo[STANDS_IN["darts"]]],
+        split,
+        **TIMES,
+        **member_size,
+    )
+    size: dict[str, Any] = {"cells": 3, "channels": 16, "partial": 2, "batch_size": 128}
+    yield supernet("DARTS, 3 cells, 16 channels, K=2, batch 128", darts(), split, **TIMES, **size)
