@@ -203,7 +203,7 @@ def members(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
 
 
 def small(*, toy: bool, device: str) -> Iterator[dict[str, Any]]:
-    """Networks of `nesbs reproduce --scale hour`, which leave a GPU partly idle: more seconds than multiply-adds say."""
+    """Networks of `nesbs reproduce --scale hour`, too small to keep a GPU busy, so multiply-adds say too little."""
     if toy or device == "cpu":
         return
     split = random_images(25_600, device)
