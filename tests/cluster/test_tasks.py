@@ -115,6 +115,21 @@ def test_a_task_whose_process_dies_is_done_by_another(tmp_path):
 
 
 @pytest.mark.usefixtures("_forked")
+def test_a_process_that_dies_is_followed_by_one_on_its_gpu(tmp_path, monkeypatch):
+    gpus = []
+
+    def started_there(*arguments, env, **options):
+        gpus.append(env["CUDA_VISIBLE_DEVICES"])
+        return ForkedWorker(*arguments, env=env, **options)
+
+    monkeypatch.setattr("nesbs.cluster.processes.subprocess.Popen", started_there)
+    monkeypatch.setattr("nesbs.cluster.processes._visible_gpus", lambda workers: ["0", "1"])
+    tasks = [Square(1), DieOnce(tmp_path / "second", 2)]
+    assert len(values(run_tasks(handing_out(tasks), 100, workers=Workers(2), gpu=True))) == 2
+    assert gpus == ["0", "1", "1"]
+
+
+@pytest.mark.usefixtures("_forked")
 def test_no_process_outlives_the_one_that_was_killed(tmp_path):
     driver = started("fork", wait_for_two, tmp_path)
     none_is_left(tmp_path, lambda: driver.exitcode is not None, driver.kill)

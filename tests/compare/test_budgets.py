@@ -10,6 +10,7 @@ from toys import COMPARED_SET as SET
 from toys import call, comparison_of
 from toys import compared_recipe as recipe
 
+import nesbs.ensemble.choosing
 from nesbs import files
 from nesbs.compare.budgets import measured_once, timed, times_within
 from nesbs.compare.harness import Harness
@@ -110,13 +111,43 @@ def test_a_one_shot_methods_training_is_shortened(tmp_path, monkeypatch):
     def slow(request):
         nonlocal clock
         epochs.append(request.settings.epochs)
-        clock += 15.0 * request.settings.epochs
+        clock += 8.0 * request.settings.epochs + 20.0  # of judging at the end
         return SearchResult(next(iter(request.space)), None)
 
     method = OneShot("gdas", "a slow one", slow)
     method.choose(Harness(run))
     method.choose(Harness(run))
-    assert epochs == [1, 4, 4]  # one to measure; what fits is found once
+    assert epochs == [1, 1, 2, 5, 5]  # three to measure; what fits is found once, and takes 60 s
+
+
+@pytest.mark.parametrize(("judge", "gain", "looked_at"), [("posterior", 0, 16), ("likelihood", 0, 30)])
+def test_rounds_are_timed_as_they_are_judged(tmp_path, monkeypatch, judge, gain, looked_at):
+    monkeypatch.setattr("nesbs.ensemble.settings.RECORDED", 16)
+    settings = (
+        *BY_SUPERNET,
+        f"search.judge={judge}",
+        f"search.gain={gain}",
+        "data.train_limit=100",
+        "search.batch_size=8",
+    )
+    run = Run.create(tmp_path / "run", timed(recipe(*settings), 60))
+    run.posterior()
+    images = []
+    estimator = nesbs.ensemble.choosing.Estimator
+    monkeypatch.setattr(
+        "nesbs.ensemble.choosing.Estimator",
+        lambda supernet, split, **more: images.append(len(split)) or estimator(supernet, split, **more),
+    )
+    monkeypatch.setattr("nesbs.compare.posterior_search.MOST", 5)
+    METHODS["nesbs"].choose(Harness(run))
+    assert images == [looked_at] * 4  # three to measure, and the search
+
+
+def test_what_is_too_short_to_time_is_shared_out():
+    clock = iter([0.0, 3.0, 3.0, 5.0])  # one takes longer than two
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nesbs.compare.budgets.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        assert times_within(10.0, lambda _: None, 2, most=99) == 10
 
 
 def test_what_fits_is_found_once_and_at_least_one(tmp_path):

@@ -109,6 +109,13 @@ def test_a_table_measures_the_members_that_it_holds(drawn):
     means = [sum(one["accuracy"] for one in each["seeds"]) / 2 for each in (urs, own)]
     assert urs["mean"]["accuracy"]["mean"] == pytest.approx(means[0])
     assert urs["by_table"]["mean"] == pytest.approx(means[0] - means[1])
+    compared = [one for one in found.points if one.by_table is not None and one.delta is None]
+    assert {one.method for one in compared} == {*GRID.methods} - {"nesbs"}
+    assert {one.temperature for one in compared if one.method == "nesbs-mc"} == {1.0, 5.0}
+    for one in compared:  # with the reference at the point's own τ, or at the first
+        beside = point(found.to_json(), "nesbs", one.size, one.budget, one.temperature or 1.0)
+        means = [each["mean"]["accuracy"]["mean"] for each in (one.to_json(), beside)]
+        assert one.by_table.mean == pytest.approx(means[0] - means[1])
     plain, both = curves_as_markdown(record), curves_as_markdown(found)
     assert "accuracy" not in plain.lower()
     assert "| n = 2, budget, accuracy |" in both

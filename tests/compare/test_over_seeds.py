@@ -290,6 +290,12 @@ def test_the_memory_of_a_method_is_that_of_the_stages_it_used(whole, tmp_path):
     harness = Harness(Run.open(tmp_path / "run"))
     found = {name: METHODS[name].peak_memory(harness) for name in ("deep", "nesbs")}
     assert found == {"deep": 7, "nesbs": 11}
+    judged = harness.run.recipe.rivals.model_copy(update={"judge": "supernet"})  # the single best is found with it
+    harness.run.recipe = harness.run.recipe.model_copy(update={"rivals": judged})
+    assert METHODS["deep"].peak_memory(Harness(harness.run)) == 9
+    fixed = judged.model_copy(update={"architecture": str(next(iter(harness.run.space)))})
+    harness.run.recipe = harness.run.recipe.model_copy(update={"rivals": fixed})
+    assert METHODS["deep"].peak_memory(Harness(harness.run)) == 7
 
 
 def test_a_pool_gives_copies_of_one_architecture_different_weights(whole):

@@ -76,10 +76,34 @@ def test_the_climb_is_adam(noise):
     torch.testing.assert_close(learner.logits, logits.detach())
 
 
-def test_the_weights_step_does_not_touch_the_logits_nor_the_other_way_round(noise):
-    supernet, posterior = learned(noise)
-    assert all(parameter.grad is None for parameter in supernet.parameters())
-    assert not posterior.logits.requires_grad
+@ESTIMATORS
+def test_the_weights_step_does_not_touch_the_logits_nor_the_other_way_round(noise, monkeypatch, estimator):
+    """All numbers of the one are the same before and after a step of the other, which moves its own."""
+    climb, path_loss = Learner.climb, Learner.path_loss
+    seen = []
+
+    def state(learner):
+        weights = torch.cat([parameter.detach().flatten() for parameter in learner.supernet.parameters()])
+        return learner.logits.clone(), weights
+
+    def climbs(learner, *arguments, **options):
+        before = state(learner)
+        climb(learner, *arguments, **options)
+        seen.append((before, state(learner)))
+
+    def descends(learner, batch, path):
+        seen.append(state(learner))
+        return path_loss(learner, batch, path)
+
+    monkeypatch.setattr(Learner, "climb", climbs)
+    monkeypatch.setattr(Learner, "path_loss", descends)
+    learned(noise, estimator=estimator)
+    assert len(seen) >= 6
+    for (before, after), descent, (following, _) in zip(seen[::2], seen[1::2], seen[2::2], strict=False):
+        assert torch.equal(before[1], after[1])
+        assert not torch.equal(before[0], after[0])
+        assert torch.equal(descent[0], following[0])  # a step of the weights lies between them
+        assert not torch.equal(descent[1], following[1])
 
 
 @ESTIMATORS

@@ -15,7 +15,7 @@ from nesbs.posterior import Posterior
 from nesbs.rivals import SearchRequest, darts, enas, gdas, rsps, setn, snas, uniform_pool
 from nesbs.rivals.darts import derive, hyper_gradient, open_gates
 from nesbs.rivals.enas import Controller
-from nesbs.rivals.learner import Learner, live_path
+from nesbs.rivals.learner import Ascent, Learner, live_path
 from nesbs.spaces import nasbench201, toy_edges, toy_pairs
 from nesbs.supernet import Estimator, Supernet, SupernetSettings, build_supernet, content_order
 
@@ -209,14 +209,16 @@ def test_the_controllers_probabilities_are_those_of_its_draws(random):
     assert len({space.architecture(row) for row in picks.tolist()}) > 500
 
 
-def test_adam_takes_another_momentum(noise):
+def test_adam_is_that_of_the_authors_of_darts(noise):
+    ascent = Ascent.of_darts(lambda _: None)
+    assert (ascent.learning_rate, ascent.momentum, ascent.weight_decay) == (3e-4, 0.5, 1e-3)
     learner = Learner(build_supernet(toy_edges(), noise.search_train, SMALL, seed=0))
     logits = torch.zeros(3, 3, requires_grad=True)
-    adam = torch.optim.Adam([logits], lr=0.05, maximize=True, betas=(0.5, 0.999))
+    adam = torch.optim.Adam([logits], lr=0.05, maximize=True, betas=(0.5, 0.999), weight_decay=1e-3)
     random = torch.Generator().manual_seed(0)
     for _ in range(3):
         logits.grad = torch.randn(3, 3, generator=random)
-        learner.climb(logits.grad, 0.05, momentum=0.5)
+        learner.climb(logits.grad, 0.05, momentum=ascent.momentum, weight_decay=ascent.weight_decay)
         adam.step()
     torch.testing.assert_close(learner.logits, logits.detach())
 

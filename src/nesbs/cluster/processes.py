@@ -21,7 +21,7 @@ from nesbs.cluster.contract import Outcome, Result, Setting, Shared, Task, Value
 from nesbs.cluster.worker import END
 from nesbs.errors import NesbsError
 
-Process = tuple[Connection, "subprocess.Popen[bytes]"]  # the way to a process, and the process
+Process = tuple[Connection, "subprocess.Popen[bytes]", str | None]  # the way to a process, the process, its GPU
 
 
 def run_in_processes(
@@ -35,28 +35,23 @@ def run_in_processes(
     idle: list[Process] = []
     with contextlib.ExitStack() as ending:
 
-        def give(process: Process | None, task: Task[Shared, Value], deaths: int = 0) -> None:
-            """Give a task to a process, to a new one where there is none."""
-            messages = [pickle.dumps(task)]
-            if process is None:
-                process, messages = _start(ending, next(gpus)), [first, *messages]
+        def give(process: Process, task: Task[Shared, Value], deaths: int = 0, *, new: bool = False) -> None:
+            """Give a task to a process, to a new one with what all tasks share."""
             with contextlib.suppress(OSError):  # one that has died is seen when its answer is waited for
-                for message in messages:
+                for message in [first] * new + [pickle.dumps(task)]:
                     process[0].send_bytes(message)
             at_work[process[0]] = process, task, deaths
 
         started = [_start(ending, next(gpus)) for _ in tasks]  # all before the first is waited for
         for process, task in zip(started, tasks, strict=True):
-            with contextlib.suppress(OSError):
-                process[0].send_bytes(first)
-            give(process, task)
+            give(process, task, new=True)
         while at_work:
             for connection in wait(list(at_work)):
                 process, task, deaths = at_work.pop(connection)  # type: ignore[call-overload]
                 outcome: Outcome[Value] | None = _received(process)
                 if outcome is None:
                     check_deaths(task, deaths + 1, _how_it_ended(process))
-                    give(None, task, deaths + 1)
+                    give(_start(ending, process[2]), task, deaths + 1, new=True)  # where the dead one has left room
                     continue
                 yield outcome.get()
                 following = next_task()
@@ -64,10 +59,10 @@ def run_in_processes(
                     give(process, following)
                 elif gpu:
                     idle.append(process)
-        for connection, _ in idle:  # a kill can take along what others have under way on the same GPU (MPS)
+        for connection, _, _ in idle:  # a kill can take along what others have under way on the same GPU (MPS)
             with contextlib.suppress(OSError):
                 connection.send_bytes(END)
-        for _, ended in idle:
+        for _, ended, _ in idle:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 ended.wait(timeout=30)
 
@@ -102,7 +97,7 @@ def _start(ending: contextlib.ExitStack, gpu: str | None) -> Process:
     theirs.close()
     ending.callback(process.wait)
     ending.callback(process.kill)
-    return ours, process
+    return ours, process, gpu
 
 
 def _received(process: Process) -> Outcome[Value] | None:

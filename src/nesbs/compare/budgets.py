@@ -132,13 +132,20 @@ def estimating(run: Run) -> Callable[[Architecture], float]:
 
 
 def times_within(left: float, trial: Callable[[int], object], usual: int, *, most: int) -> int:
-    """How often a piece of work fits into the seconds that are left, from a trial of the usual number; 1 at least.
+    """How many pieces of work fit into the seconds that are left, by trials of one and of the usual number; 1 at least.
 
-    >>> times_within(3.0, lambda number: time.sleep(0.01 * number), 5, most=10)
+    What a trial takes however many pieces it has, such as judging at the end, counts once.
+
+    >>> times_within(3.0, lambda number: time.sleep(0.1 + 0.01 * number), 5, most=10)
     10
     """
-    per_piece = seconds_of(lambda: trial(usual)) / usual
-    return max(1, min(most, int(left / per_piece)))
+    trial(1)  # what the first of a process prepares is not the price of the others
+    number = max(usual, 2)
+    one, several = seconds_of(lambda: trial(1)), seconds_of(lambda: trial(number))
+    each = (several - one) / (number - 1)
+    if each <= 0:  # too short to tell from noise
+        one = each = several / number
+    return max(1, min(most, int(1 + (left - one) / each)))
 
 
 def seconds_of(work: Callable[[], object]) -> float:

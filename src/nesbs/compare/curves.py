@@ -198,19 +198,22 @@ def by_table(record: CurvesRecord, accuracies: Mapping[str, float], name: str) -
     """Return the record with the accuracies of members that a table holds, by their text, in per cent.
 
     So the methods are measured by the truth, whatever they are judged by. An ensemble has the mean of its members.
+    Those of a method without τ are compared with the reference at the first τ.
     """
     found = [(point, _looked_up(point.seeds or (), accuracies)) for point in record.points or ()]
-    reference = {
-        (point.size, point.budget): _values(outcomes, "accuracy")
-        for point, outcomes in reversed(found)  # of several τ the first
-        if point.method == record.reference and point.delta is None
-    }
+    reference: dict[tuple[int | None, int | None, float | None], tuple[PointRecord, list[float] | None]] = {}
+    for point, outcomes in found:
+        if point.method == record.reference and point.delta is None:
+            for temperature in (point.temperature, None):
+                own = point, _values(outcomes, "accuracy")
+                reference.setdefault((point.size, point.budget, temperature), own)
     points = []
     for point, outcomes in found:
-        values, others = _values(outcomes, "accuracy"), reference.get((point.size, point.budget))
+        beside, others = reference.get((point.size, point.budget, point.temperature), (None, None))
+        values = _values(outcomes, "accuracy")
         mean = None if values is None else SummaryRecord(**asdict(summarise(values)))
-        is_other = values is not None and others is not None and values != others
-        difference = DifferenceRecord(**paired(values, others).to_json()) if is_other else None  # type: ignore[arg-type]
+        apart = None if values is None or others is None or beside is point else paired(values, others)
+        difference = None if apart is None else DifferenceRecord(**apart.to_json())
         means = {**(point.mean or {}), "accuracy": mean}
         points.append(point.replace(seeds=tuple(outcomes), mean=means, by_table=difference))
     members = [text for point in points for outcome in point.seeds or () for text in outcome.architectures or ()]

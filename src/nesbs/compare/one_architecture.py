@@ -72,6 +72,11 @@ class OneArchitecture(Method):
         """What finding the single best took; nothing for a fixed architecture."""
         return SINGLE_BEST.search_seconds(harness) if self.fixed(harness.run.recipe) is None else 0.0
 
+    def peak_memory(self, harness: Harness) -> int | None:
+        """The most that its own stages took, or those that found the single best."""
+        found = SINGLE_BEST.peak_memory(harness) if self.fixed(harness.run.recipe) is None else None
+        return max((one for one in (super().peak_memory(harness), found) if one is not None), default=None)
+
     def evaluations(self, harness: Harness) -> int:
         """How many were judged to find the single best; none for a fixed architecture."""
         return SINGLE_BEST.evaluations(harness) if self.fixed(harness.run.recipe) is None else 0

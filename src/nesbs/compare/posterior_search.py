@@ -52,12 +52,12 @@ class PosteriorSearch(Method):
                 sampler=sampler,
                 combine=recipe.ensemble.combine,
                 seed=recipe.seed,
+                ranks=run.ranks() if settings.judge == "evidence" else None,
                 training=ShortTraining(run.data.search_train, recipe.members, costs=run.costs.members),
-                **{**settings.model_dump(), "rounds": rounds, "judge": "likelihood"},
+                **{**settings.model_dump(), "rounds": rounds},
             )
 
         def fitting(left: float) -> int:
-            chosen(1)  # what the first search of a process prepares is not the price of the others
             return times_within(left, chosen, settings.rounds, most=max(1, MOST // deltas_of(sampler)))
 
         if (seconds := harness.settings.seconds) is not None:

@@ -110,7 +110,8 @@ def _table_note(record: CurvesRecord) -> list[str]:
     return [
         f"Accuracy: the true one of the members, in per cent, from {record.table}; it holds {share} % of them, and an "
         "ensemble has the mean of those; "
-        f"{formats.NOTHING} where it holds none under some seed. ↓ or ↑ as above: more is better here."
+        f"{formats.NOTHING} where it holds none under some seed. ↓ or ↑ as above (at the first τ where a method has "
+        "none): more is better here."
     ]
 
 

@@ -66,14 +66,14 @@ def best_response(request: SearchRequest, posterior: PosteriorSettings | None = 
         return leave_one_out(of_each, fitted.architectures)
 
     def gradient(step: Step) -> Tensor:
-        slope = learner.slope(lambda now: surrogate_of(step)(now, step.batch.step, step.random))
-        return slope - fitted.weight_decay * learner.logits.cpu()  # as Adam has it
+        return learner.slope(lambda now: surrogate_of(step)(now, step.batch.step, step.random))
 
     def path(step: Step) -> Architecture:
         random = rng.generator(request.seed, NAME, "path", step.batch.epoch, step.batch.step)
         return live_path(request, lambda: learner.posterior().sample(1, generator=random)[0])
 
-    ascent = Ascent(gradient, learning_rate=fitted.learning_rate, batch_size=fitted.batch_size)
+    own = fitted.learning_rate
+    ascent = Ascent(gradient, own, weight_decay=fitted.weight_decay, batch_size=fitted.batch_size)
     learn_paths(learner, request, ascent, path, name=NAME)
     return LearnedTogether(learner.supernet, learner.posterior().tempered(fitted.temperature))
 

@@ -22,8 +22,6 @@ from nesbs.rivals.request import SearchRequest, SearchResult
 from nesbs.spaces import Architecture
 from nesbs.training import learning_rate as scheduled
 
-MOMENTUM = 0.5  # of Adam's first moment, as in the paper
-
 
 def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult:
     """Search by DARTS, first or second order; the request's learning rate is that of α.
@@ -65,7 +63,7 @@ def darts(request: SearchRequest, *, second_order: bool = False) -> SearchResult
         return loss(learner.posterior().logits, step.batch.images, step.batch.labels)
 
     name = "darts-2nd" if second_order else "darts"
-    learn(learner, request, Ascent(gradient, momentum=MOMENTUM), train_loss, name=name)
+    learn(learner, request, Ascent.of_darts(gradient), train_loss, name=name)
     posterior = learner.posterior()
     return SearchResult(likeliest_of(request, posterior, derive(posterior), name), learner.supernet)
 

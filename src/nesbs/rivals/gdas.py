@@ -43,6 +43,6 @@ def gdas(request: SearchRequest) -> SearchResult:
         draw = learner.posterior().sample
         return live_path(request, lambda: draw(1, generator=step.random)[0])
 
-    learn_paths(learner, request, Ascent(gradient, momentum=0.5), path, name="gdas")
+    learn_paths(learner, request, Ascent.of_darts(gradient), path, name="gdas")
     posterior = learner.posterior()
     return SearchResult(likeliest_of(request, posterior, posterior.mode(), "gdas"), learner.supernet)

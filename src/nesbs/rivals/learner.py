@@ -8,6 +8,7 @@ through it from the other half, step by step.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -80,7 +81,9 @@ class Learner(nn.Module):
         """The loss of a training batch along a path."""
         return F.cross_entropy(self.supernet(batch.images, path), batch.labels)
 
-    def climb(self, gradient: Tensor, learning_rate: float, *, momentum: float = 0.9) -> None:
+    def climb(
+        self, gradient: Tensor, learning_rate: float, *, momentum: float = 0.9, weight_decay: float = 0.0
+    ) -> None:
         """Take one step of Adam uphill."""
         adam(
             [self.logits],
@@ -94,7 +97,7 @@ class Learner(nn.Module):
             beta1=momentum,
             beta2=0.999,
             lr=learning_rate,
-            weight_decay=0.0,
+            weight_decay=weight_decay,
             eps=1e-8,
             maximize=True,
         )
@@ -122,7 +125,13 @@ class Ascent:
     gradient: Callable[[Step], Tensor]
     learning_rate: float = LEARNING_RATE
     momentum: float = 0.9
+    weight_decay: float = 0.0
     batch_size: int | None = None
+
+    @classmethod
+    def of_darts(cls, gradient: Callable[[Step], Tensor]) -> Self:
+        """Adam as DARTS has it for α, and as GDAS and SETN have taken it over."""
+        return cls(gradient, momentum=0.5, weight_decay=1e-3)
 
 
 def learn(
@@ -167,7 +176,8 @@ def _climber(learner: Learner, request: SearchRequest, ascent: Ascent, name: str
         random = rng.generator(request.seed, name, batch.epoch, batch.step)
         index = torch.randperm(len(valid), generator=random)[:size].to(valid.device)
         now = Step(batch, valid.pixels(index), valid.labels[index], random, batch.epoch / settings.epochs)
-        learner.climb(ascent.gradient(now).to(learner.logits.device), rate, momentum=ascent.momentum)
+        gradient = ascent.gradient(now).to(learner.logits.device)
+        learner.climb(gradient, rate, momentum=ascent.momentum, weight_decay=ascent.weight_decay)
         return now
 
     return climb

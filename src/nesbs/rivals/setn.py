@@ -38,7 +38,7 @@ def setn(request: SearchRequest) -> SearchResult:
     def path(step: Step) -> Architecture:
         return live_path(request, lambda: space.sample(generator=step.random))
 
-    learn_paths(learner, request, Ascent(gradient, momentum=0.5), path, name="setn")
+    learn_paths(learner, request, Ascent.of_darts(gradient), path, name="setn")
     random = rng.generator(request.seed, "setn", "drawn")
     drawn = samples_of(request, lambda count: learner.posterior().sample(count, generator=random))
     return best_of(request, learner.supernet, drawn)

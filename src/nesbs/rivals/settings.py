@@ -53,7 +53,7 @@ class RivalSettings(Settings):
         3e-4,
         gt=0,
         le=MAX_WEIGHT,
-        description="of what one-shot methods learn beside the supernet's weights (Adam); DARTS: 3e-4",
+        description="of what one-shot methods learn beside the supernet's weights (Adam); DARTS: 3e-4, ENAS: 3.5e-4",
     )
     samples: int = Field(
         100, ge=1, le=MAX_ARCHITECTURES, description="architectures that rsps, setn and enas judge at the end"
