@@ -331,9 +331,7 @@ def reproduced(name, folder=REPRODUCED):
 
 def measured(folder=REPRODUCED):
     """What names took at scale `hour`, device by device."""
-    records = experiments(folder)
-    assert tuple(records) == NAMES, "say which are not measured"
-    words = []
+    records, words = experiments(folder), []
     for device in dict.fromkeys(record.device for record in records.values()):
         minutes = [f"`{name}` {one.seconds / 60:.1f}" for name, one in records.items() if one.device == device]
         words.append(f"Minutes on {device.replace('cpu', 'a CPU')}: {', '.join(minutes)}.")

@@ -338,6 +338,10 @@ def over_seeds(rows, measure):
     return f"{fmean(values):.2f} ± {stdev(values) / len(values) ** 0.5:.2f}"
 
 
+def test_every_name_is_measured():
+    assert tuple(tables.experiments()) == NAMES
+
+
 def test_what_was_made_twice_is_the_same_but_for_seconds():
     """Tables 2, 5 and 7, whose first records are kept; the page says what Table 7 took each time."""
 

@@ -266,6 +266,7 @@ def test_the_command_draws_curves(drawn, capsys):
         (["--budgets", "4,x"], "--budgets takes whole numbers"),
         (["--budgets", "0"], "--budgets lie between 1 and 100,000"),
         (["--budgets", "4", "--budget", "4"], "take one"),
+        (["--budgets", "2,4", "--sizes", "9,5"], "--budgets: 4 is less than one ensemble of 5: raise it"),
         (["--budgets", "4", "--temperatures", "0"], "--temperatures lie between"),
         (["--budgets", "4", "--deltas", "nan"], "--deltas takes numbers"),
         (["--sizes", "3"], "--sizes goes with --budgets"),

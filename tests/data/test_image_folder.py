@@ -1,5 +1,6 @@
 """Folders of images: broken ones, shapes, and ImageNet's own layout."""
 
+import contextlib
 import shutil
 
 import numpy as np
@@ -118,6 +119,32 @@ def test_a_class_called_train_is_to_be_renamed(tmp_path):
         load_dataset(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("folders", "sizes", "warning"),
+    [
+        (("training", "testing"), (20, 4), None),
+        (("Train", "val"), (20, 4), None),
+        (("train", "test", "val"), (20, 4), "train/ and test/ are used, not 'val'$"),
+        (("train", "dev"), (16, 4), "train/ alone is used, not 'dev'$"),
+    ],
+)
+def test_parts_are_found_by_their_names_and_others_are_named(tmp_path, folders, sizes, warning):
+    write_folder(tmp_path / folders[0], count=10)
+    write_folder(tmp_path / folders[1], count=2)
+    for other in folders[2:]:
+        write_folder(tmp_path / other, count=3)
+    (tmp_path / "notes").mkdir()  # without images: nothing to say of it
+    with contextlib.nullcontext() if warning is None else pytest.warns(UserWarning, match=warning):
+        data = load_dataset(tmp_path)
+    assert (len(data.train), len(data.test)) == sizes
+    assert data.train.class_names == ("ant", "bee")
+
+
+def test_a_class_may_be_called_training(tmp_path):
+    write_folder(tmp_path, classes=("resting", "training"))
+    assert load_dataset(tmp_path).train.class_names == ("resting", "training")
+
+
 def test_a_training_folder_without_a_test_part_is_split(tmp_path):
     write_folder(tmp_path / "train", count=10)
     data = load_dataset(tmp_path)
@@ -179,6 +206,14 @@ def write_imagenet(root, count=4):
     return root
 
 
+def test_imagenets_test_folder_without_labels_is_left_alone(tmp_path):
+    write_imagenet(tmp_path)
+    (tmp_path / "test").mkdir()
+    shutil.copy(tmp_path / "val" / "n01440764" / "0.png", tmp_path / "test")
+    with pytest.warns(UserWarning, match="train/ and val/ are used, not 'test'$"):
+        assert len(load_dataset("imagenet", root=tmp_path).test) == 8
+
+
 def test_imagenet_is_streamed_at_224_with_the_published_statistics(tmp_path):
     write_imagenet(tmp_path / "imagenet")
     data = load_dataset("imagenet", root=tmp_path)
@@ -230,6 +265,13 @@ def test_a_csv_of_a_folder_is_the_folder(tmp_path):
     assert listed.name == "labels.csv"
     streamed = load_dataset(tmp_path / "labels.csv", stream="always", workers=0)
     assert torch.equal(streamed.test.images, folder.test.images)
+
+
+def test_a_csv_column_that_looks_like_a_split_is_named(tmp_path):
+    write_folder(tmp_path, count=6, size=(12, 12))
+    rows = [(f"{name}/{i}.png", name, "test") for i in range(6) for name in ("ant", "bee")]
+    with pytest.warns(UserWarning, match="the column split is not used, a fifth of each class is held out"):
+        load_dataset(write_csv(tmp_path / "labels.csv", rows, head="path,label,Split"))
 
 
 def test_images_that_a_csv_names_and_that_are_not_there_are_listed_and_left_out(tmp_path):

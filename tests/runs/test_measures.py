@@ -204,9 +204,13 @@ def test_human_labels_that_do_not_fit_are_refused(arrays, message, noise, tmp_pa
 def test_a_file_that_is_none_is_refused(noise, tmp_path):
     with pytest.raises(NesbsError, match="there is no file .*nowhere.npz: evaluation.human names"):
         load_human(tmp_path / "nowhere.npz", noise.test)
-    (tmp_path / "text.npz").write_text("text")
-    with pytest.raises(NesbsError, match="not a whole .npz file .EOF"):
-        load_human(tmp_path / "text.npz", noise.test)
+    (tmp_path / "text.csv").write_text("file,label\n")
+    with pytest.raises(NesbsError, match="text.csv is no .npz or .npy file$"):
+        load_human(tmp_path / "text.csv", noise.test)
+    whole = saved(tmp_path / "whole.npz", counts=np.ones((32, 3))).read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[:100])
+    with pytest.raises(NesbsError, match="cut.npz is not a whole .npz file"):
+        load_human(tmp_path / "cut.npz", noise.test)
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(NesbsError, match="objects.npy is no .npz file of numbers .it holds Python objects"):
         load_human(tmp_path / "objects.npy", noise.test)

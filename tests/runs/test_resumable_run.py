@@ -6,12 +6,14 @@ import re
 import shutil
 import signal
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from data.layouts import write_folder
 from killed import exit_code
 from toys import TINY, tiny
 
@@ -367,3 +369,13 @@ def test_a_missing_stage_is_named(tmp_path):
     run = tiny(tmp_path / "run")
     with pytest.raises(NesbsError, match=r"has no selection\.json yet: run `nesbs search"):
         run.require("selection.json", "nesbs search RECIPE")
+
+
+def test_a_run_says_at_its_beginning_that_training_images_are_test_images(tmp_path):
+    for part in ("train", "test"):  # the same random images
+        write_folder(tmp_path / "photos" / part, count=4, size=(8, 8))
+    recipe = load_recipe("toy", [f"data.name={tmp_path / 'photos'}"])
+    with pytest.warns(UserWarning, match="photos: 8 training images are test images, too: remove one of the two"):
+        Run.create(tmp_path / "run", recipe)
+    with warnings.catch_warnings(action="error"):
+        Run.create(tmp_path / "run", recipe)

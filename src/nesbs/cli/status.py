@@ -20,13 +20,13 @@ def status(
     """What is done, what is running, what remains.
 
     A line for each stage, with its seconds and its device, then the process at work. Of a comparison: the methods that
-    are measured under each seed. Reads what the folder says about itself: while a run is going on, too, and in a folder
-    that cannot be written to.
+    are measured under each seed, or how many points of its curves. Reads what the folder says about itself: while a
+    run is going on, too, and in a folder that cannot be written to.
     """
     if is_comparison(run):
         measured, process = comparison_status(run)
         rows = [(seed, ", ".join(methods) or formats.NOTHING) for seed, methods in measured.items()]
-        common.print(Table(("Seed", "Methods measured"), rows).as_text("<10", "<20"), process)
+        common.print(Table(("Seed", "Measured"), rows).as_text("<10", "<20"), process)
     else:
         state = run_status(run)
         common.print(status_as_text(state), state.process)

@@ -65,6 +65,8 @@ class CurveGrid:
         ):
             if not all(low <= value <= high for value in values):
                 raise NesbsError(f"{option} lie between {low:,} and {high:,}")
+        if max(self.budgets) < min(sizes):
+            raise NesbsError(f"--budgets: {max(self.budgets):,} is less than one ensemble of {min(sizes)}: raise it")
         if self.deltas and recipe.sampler.name != "svgd-rd":
             raise NesbsError(f"--deltas are those of svgd-rd; sampler {recipe.sampler.name} has none")
         methods = methods_of(self.methods, measure="supernet")

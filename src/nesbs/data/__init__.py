@@ -6,5 +6,5 @@ from nesbs.data.dataset import Dataset, SearchTrain, SearchValid, expect_held_ou
 from nesbs.data.from_arrays import from_arrays
 from nesbs.data.published import download
 from nesbs.data.settings import DATASETS, DataSettings
-from nesbs.data.sources import describe, load_dataset
+from nesbs.data.sources import describe, in_both_parts, load_dataset
 from nesbs.data.split import Split, expect_split

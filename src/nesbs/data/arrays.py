@@ -83,6 +83,9 @@ def read_arrays(path: Path, limit: float, advice: str = "") -> dict[str, np.ndar
     try:
         if not zipfile.is_zipfile(path):
             with open(path, "rb") as file:
+                if not file.read(6).startswith((b"PK", np.lib.format.MAGIC_PREFIX)):  # PK: of a zip file cut short
+                    raise NesbsError("is no .npz or .npy file")
+                file.seek(0)
                 return {path.name: _read_array(file, path.stat().st_size, left)}
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():

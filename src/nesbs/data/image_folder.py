@@ -30,6 +30,7 @@ from nesbs.rng import generator
 ENDINGS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
 ENDINGS |= {".heic", ".heif", ".avif", ".jp2"}  # Pillow may not read them: they are then named, not passed over
 CSV = ".csv"
+TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there is the test part
 LARGEST = 64  # pixels a side unless asked for: NAS-Bench-201 networks are made for small images
 SIZED = 100_000  # files of a folder, up to which their sizes count for its digest
 HIDDEN = (".", "__", "@eaDir")  # how names of folders begin that programs make for themselves
@@ -72,7 +73,13 @@ class FolderParts(NamedTuple):
 
 
 def load_folder(
-    path: Path, settings: DataSettings, *, share: float = 1.0, colour: bool = False, mean_std: MeanStd | None = None
+    path: Path,
+    settings: DataSettings,
+    *,
+    test_names: Sequence[str] = TEST_NAMES,
+    share: float = 1.0,
+    colour: bool = False,
+    mean_std: MeanStd | None = None,
 ) -> FolderParts:
     """Load the training part, the test part, the reasons why some images could not be read, and how they are read.
 
@@ -84,7 +91,7 @@ def load_folder(
     files; their mean and deviation are then those of 2,000 training images, the same at every start.
     """
     workers = default_workers() if settings.workers is None else settings.workers
-    train_files, test_files = _parts(path)
+    train_files, test_files = _parts(path, test_names)
     broken = Broken(settings.broken_limit)
     train, headers = _readable(train_files, broken, workers)
     if test_files is not None:
@@ -131,7 +138,14 @@ def load_imagenet(root: Path, settings: DataSettings) -> FolderParts:
     if settings.stream != "never":
         changes |= {"stream": "always", "random_crop": settings.random_crop is not False}
     chosen = settings.model_copy(update=changes)
-    return load_folder(folders[0], chosen, share=IMAGENET_SHARE, colour=True, mean_std=IMAGENET_STATISTICS)
+    return load_folder(
+        folders[0],
+        chosen,
+        test_names=("val",),  # images in test/ have no labels
+        share=IMAGENET_SHARE,
+        colour=True,
+        mean_std=IMAGENET_STATISTICS,
+    )
 
 
 def nearest_multiple(side: float) -> int:
@@ -143,12 +157,15 @@ def nearest_multiple(side: float) -> int:
     return max(8, int((side + 2) // 4) * 4)
 
 
-def _parts(path: Path) -> tuple[ImageFiles, ImageFiles | None]:
+def _parts(path: Path, test_names: Sequence[str]) -> tuple[ImageFiles, ImageFiles | None]:
     """The image files of the training part, and of the test part where it is apart."""
     if path.suffix.lower() == CSV and not path.is_dir():
         return _of_csv(path), None
-    train, test = _folders(path)
-    return _listed(train, least=2), None if test is None else _listed(test, least=1)
+    train, test = _folders(path, test_names)
+    parts = _listed(train, least=2), None if test is None else _listed(test, least=1)
+    if train != path:
+        _warn_of_others(path, train, test)
+    return parts
 
 
 def _of_csv(path: Path) -> ImageFiles:
@@ -163,13 +180,27 @@ def _of_csv(path: Path) -> ImageFiles:
     return ImageFiles(path, names, [file for file, _ in rows], torch.tensor([places[label] for _, label in rows]))
 
 
-def _folders(path: Path) -> tuple[Path, Path | None]:
-    """The folders of training and test images: `train/` beside `test/` or `val/`, in any case, or all in one."""
+def _folders(path: Path, test_names: Sequence[str]) -> tuple[Path, Path | None]:
+    """The folders of training and test images: `train/` beside `test/` or `val/`, in any case, or all in one.
+
+    `training/` is such a one beside a test part alone: a class may be called so.
+    """
     inside = {entry.name.lower(): entry for entry in path.iterdir() if entry.is_dir()}
-    if "train" not in inside:
+    test = next((inside[name] for name in test_names if name in inside), None)
+    train = inside.get("train") or (inside.get("training") if test is not None else None)
+    if train is None:
         return path, None
-    test = next((inside[name] for name in ("test", "val", "valid", "validation") if name in inside), None)
-    return inside["train"], test
+    return train, test
+
+
+def _warn_of_others(path: Path, train: Path, test: Path | None) -> None:
+    """Name the folders of images beside both parts."""
+    others = sorted(entry for entry in path.iterdir() if entry.is_dir() and entry not in (train, test))
+    others = [each for each in others if not each.name.startswith(HIDDEN) and any(walk_images(each, id))]
+    if others:
+        unused = shown(printable(", ".join(each.name for each in others)))
+        used = f"{train.name}/ alone is" if test is None else f"{train.name}/ and {test.name}/ are"
+        warnings.warn(f"{path}: {used} used, not {unused}", stacklevel=2)
 
 
 def _listed(root: Path, least: int) -> ImageFiles:

@@ -3,12 +3,14 @@
 import csv
 import io
 import os
+import warnings
 from pathlib import Path
 
 from nesbs import files
 from nesbs.errors import NesbsError, printable, shown
 
 COLUMNS = ("path", "label")
+SPLITS = {"split", "subset", "set", "fold", "partition"}  # columns from which one would expect the test part
 
 
 def read_labels(path: Path) -> list[tuple[str, str]]:
@@ -30,6 +32,9 @@ def read_labels(path: Path) -> list[tuple[str, str]]:
         if not set(COLUMNS) <= set(columns):
             names = shown(", ".join(columns))
             raise NesbsError(f"{path}: needs the columns path and label with a comma between, found {names}")
+        if unused := sorted(SPLITS.intersection(name.lower() for name in columns)):
+            what = f"the column {unused[0]} is not used, a fifth of each class is held out for testing"
+            warnings.warn(f"{path}: {what}; for parts of your own put files into train/ and test/", stacklevel=2)
         for row in rows:
             name, label = ((row[column] or "").strip() for column in COLUMNS)
             where = f"{path}, line {rows.line_num}"

@@ -213,12 +213,19 @@ def _lines(data: Dataset) -> Iterator[str]:
     counts = [split.labels.bincount(minlength=split.classes).tolist() for split in (train, test)]
     for name, in_train, in_test in zip(train.class_names, *counts, strict=True):
         yield f"{name}\n    {in_train} training, {in_test} test"
-    if not train.streamed and (both := len(_distinct(train).intersection(_distinct(test)))):
-        what = "image is a test image" if both == 1 else "images are test images"
-        yield f"{both} training {what}, too: remove one of the two, or the error looks lower than it is"
+    if both := in_both_parts(data):
+        yield both
     if data.broken:
         yield f"{len(data.broken)} {'image is' if len(data.broken) == 1 else 'images are'} left out:"
         yield from (f"    {reason}" for reason in data.broken)
+
+
+def in_both_parts(data: Dataset) -> str | None:
+    """Say how many training images are test images, too; None where none is, or where they are streamed."""
+    if data.train.streamed or not (both := len(_distinct(data.train).intersection(_distinct(data.test)))):
+        return None
+    what = "image is a test image" if both == 1 else "images are test images"
+    return f"{both} training {what}, too: remove one of the two, or the error looks lower than it is"
 
 
 def _distinct(split: Split) -> set[bytes]:

@@ -61,8 +61,9 @@ def caution_for(
     if error is None and coverage is None:
         return Caution()
     if answers is None or not answers.whole():
+        lacks = "this run has no" if answers is None else "this run has a damaged"
         raise NesbsError(
-            f"this run has no members/{HeldOutAnswers.FILE}, to which thresholds and sets are fitted: "
+            f"{lacks} members/{HeldOutAnswers.FILE}, to which thresholds and sets are fitted: "
             "`nesbs evaluate RUN` makes it"
         )
     confidence, right, score = (

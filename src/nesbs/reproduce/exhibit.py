@@ -218,7 +218,7 @@ class Exhibit:
         searches = [part.added for part in (self.record.parts or {}).values() if part.searched_on is None]
         nesbs = [row for row in self.experiment.rows if row.startswith("NESBS")]
         lines += dict.fromkeys(note for added in searches for note in added_note(added, nesbs))
-        if name == "smoke":
+        if name == "smoke" and self.record.parts:
             lines.append("This scale shows that everything works; its figures are worth nothing beside the paper's.")
         return lines
 

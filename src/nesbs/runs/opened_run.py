@@ -6,6 +6,7 @@ Versions, machine and data are written into `record.json` once, the seconds and 
 import contextlib
 import datetime
 import platform
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 
 from nesbs import files
 from nesbs.cluster import Workers
-from nesbs.data import Dataset, Split, load_dataset
+from nesbs.data import DATASETS, Dataset, Split, in_both_parts, load_dataset
 from nesbs.ensemble import Limits
 from nesbs.errors import NesbsError
 from nesbs.records import Recipe, RunRecord
@@ -93,6 +94,8 @@ class OpenedRun:
                     run.progress.note(f"{folder}: the training that another recipe began there is removed")
                 files.write_text(folder / RECIPE, recipe.to_yaml())
                 run.costs.keep_times()
+                if recipe.data.name not in DATASETS and (both := in_both_parts(run.data)):
+                    warnings.warn(f"{recipe.data.short_name}: {both}", stacklevel=2)
             return run._ready()
 
     @classmethod

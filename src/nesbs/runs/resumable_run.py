@@ -270,7 +270,8 @@ class Run(OpenedRun):
         )
         names = missing_measures(before.ensemble, settings, (*asked, *(WITH_SCORES if complete else ())))
         showing = to_show(PredictionsRecord.find(self.folder))
-        kept = (self.folder / MEMBERS / HeldOutAnswers.FILE).is_file()
+        answers = HeldOutAnswers.find(self.folder / MEMBERS)
+        kept = answers is not None and answers.whole()
         keeping = "abstention" in names or (complete and not kept)
         if not names and not showing and not keeping:
             if holds(self.folder):  # one that was killed in between has not kept it

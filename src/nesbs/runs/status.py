@@ -1,8 +1,10 @@
 """What of a run is done, what is running and what remains: from its records and the files that are there."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nesbs import files
 from nesbs.records import ComparisonRecords, Recipe, RunRecord, RunRecords
 from nesbs.runs.folder_lock import find_lock, in_words, is_at_work
 from nesbs.runs.plan import planned_stages
@@ -50,14 +52,22 @@ def run_status(folder: Path) -> RunStatus:
 
 
 def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
-    """Return the methods that are measured under each seed of a comparison, and whether a process is at work on it."""
+    """Return what is measured under each seed of a comparison, and whether a process is at work on it."""
     records = ComparisonRecords.read(folder)
-    measured = {
-        seed: tuple(sorted(path.stem for path in (folder / seed / "rivals").glob("*.json") if "." not in path.stem))
-        for seed in records.seeds
-    }
+    measured = {seed: (*_methods(folder / seed), *_points(folder / seed)) for seed in records.seeds}
     finished = records.comparison is not None or records.curves is not None
     return measured, _process(folder, finished=finished)
+
+
+def _methods(run: Path) -> list[str]:
+    """The methods of a comparison that are measured in a run folder."""
+    return sorted(path.stem for path in (run / "rivals").glob("*.json") if "." not in path.stem)
+
+
+def _points(run: Path) -> Iterator[str]:
+    """How many points of budget curves are measured in a run folder, by all seeds that draw from its supernet."""
+    if points := sum(len(files.read_mapping(path)) for path in run.glob("curves*.json")):
+        yield f"{points:,} point{'s' * (points > 1)} of curves"
 
 
 def _process(folder: Path, *, finished: bool) -> str:

@@ -238,7 +238,10 @@ class PairNetwork(PathNetwork):
         super().__init__()
         cells, channels = design.cells, design.channels
         if cells < 3:  # the first two would both be reduction cells
-            raise NesbsError(f"space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}")
+            raise NesbsError(
+                f"a network of space {space.name} needs 3 cells or more (one normal, two reductions), found {cells}: "
+                "raise members.cells or supernet.cells"
+            )
         if len(plans) not in (len(space.kinds), cells):
             raise NesbsError(f"the network has {len(plans)} different cells: set members.cells={len(plans)}")
         self.space = space
