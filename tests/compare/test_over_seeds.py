@@ -46,10 +46,13 @@ def table_of(value):
 
 
 class Figures(Progress):
-    """Keeps the figures of each run: (name, value, step)."""
+    """Keeps the figures of each run, (name, value, step), and what the user is told."""
 
     def __init__(self):
-        self.of = defaultdict(list)
+        self.of, self.told = defaultdict(list), []
+
+    def note(self, text):
+        self.told.append(text)
 
     def figure(self, folder, name, value, step):
         self.of[folder].append((name, value, step))
@@ -93,6 +96,11 @@ def test_outcomes_hold_the_size_of_what_predicts_and_the_page_draws_error_agains
     page = render_comparison_page(ComparisonRecords(comparison=ComparisonRecord.from_json(value)))
     assert "Error against multiply-adds" in page
     assert "Error against parameters" in page
+
+
+@pytest.mark.usefixtures("whole")
+def test_the_user_is_told_whose_stages_follow():
+    assert FIGURES.told == [f"seed-{seed}: {method}" for seed in range(3) for method in ENSEMBLES]
 
 
 def test_nothing_is_trained_twice_and_everything_is_measured(whole):

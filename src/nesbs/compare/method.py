@@ -156,6 +156,7 @@ class Method(ABC):
             if earlier.method != self.name:
                 raise NesbsError(f"{path} is of {earlier.method}, not of {self.name}: {files.AGAIN}")
             return earlier
+        run.progress.note(f"{run.folder.name}: {self.name}")  # whose stages those are that follow
         selection, labels = self.selection(harness), run.data.test.labels
         logits = self.predict(harness, selection)
         if not bool(logits.isfinite().all()):
