@@ -17,6 +17,8 @@ from nesbs import files
 from nesbs.deploy import export_classifier, exporting, kept_images, measure_latency
 from nesbs.deploy.exporting import check_place, is_export, try_out
 from nesbs.deploy.whole_model import WholeModel
+from nesbs.runs.folder_lock import locked
+from nesbs.runs.resumable_run import Run
 from nesbs.runs.status import run_status
 
 FEW = ["evaluation.uniform=false", "ensemble.size=2"]
@@ -250,6 +252,9 @@ def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_p
         "evaluation": "to do",
     }
     assert half.held_out == whole.held_out is not None  # for --abstain and --coverage
+    with locked(out):  # a command that looks at the copy before it is measured
+        Run.open(out, root=str(tmp_path)).ensemble()
+    assert nesbs.load(out).temperature == 1.7
     both = measure(run, out, root=str(tmp_path), device="cpu")
     assert both["same"] >= 0.999
     assert both["bytes"] == sum(path.stat().st_size for path in out.rglob("*") if path.is_file())

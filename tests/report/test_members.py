@@ -42,7 +42,7 @@ def test_members_stand_in_the_bin_of_their_accuracy(records: RunFiles) -> None:
     line = next(path for path in drawn.iter("path") if "series4" in path.get("class", ""))
     at = float(re.match(r"M([\d.]+)", line.attrib["d"])[1])  # type: ignore[index]
     assert v0 + (at - x0) / scale == pytest.approx(91.88, abs=0.02)
-    assert {"test accuracy in %", "networks"} <= {text.text for text in drawn.iter("text")}
+    assert {"accuracy in %", "networks"} <= {text.text for text in drawn.iter("text")}
 
 
 def test_one_network_has_nobody_to_differ_from(records: RunFiles) -> None:

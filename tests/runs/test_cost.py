@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -104,13 +105,22 @@ def test_a_networks_bytes_are_those_of_its_checkpoint():
     assert network_bytes(wanted) == weights + sum(buffer.nbytes for buffer in supernet.buffers())
 
 
-def test_images_are_counted_as_they_are_read():
+def test_images_are_counted_as_they_are_read(tmp_path):
     for settings in (DataSettings(), DataSettings(train_limit=500, size=12, calibration_fraction=0.1)):
         counted, read = ImageCounts.of(settings), load_dataset(**settings.model_dump())
         parts = (len(read.train), len(read.search_train), len(read.search_valid))
         # A part of each class is held out, which rounds.
         assert (counted.train, counted.search_train, counted.search_valid) == pytest.approx(parts, abs=10)
         assert (counted.image, counted.classes) == ((read.train.channels, *read.train.size), read.train.classes)
+    npz = tmp_path / "images.npz"
+    pixels = np.random.default_rng(0).integers(0, 256, (1000, 8, 8, 3), dtype=np.uint8)
+    half = {"x_test": pixels[500:], "y_test": np.arange(500) % 2}
+    np.savez(npz, x_train=pixels[:500], y_train=np.arange(500) % 2, **half)
+    settings = DataSettings(name=str(npz), calibration_fraction=0.2)
+    counted, read = ImageCounts.of(settings), load_dataset(**settings.model_dump())
+    parts = (len(read.train), len(read.search_train), len(read.search_valid))
+    assert (counted.train, counted.search_train, counted.search_valid) == parts == (400, 280, 120)
+    assert counted.bytes_of(400) == 400 * (8 * 8 * 3 + 8)  # they travel: workers have no files of them
     for named in DATASETS.values():
         said = re.search(r"([\d,]+) \+ .* (\d+)×(\d+).*, ([\d,]+) classes|, ([\d,]+) classes, .* (\d+)×", named.about)
         numbers = {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d|\d", named.about)}
@@ -129,6 +139,13 @@ def test_a_run_is_counts_times_steps(times):
     assert costs.supernet().seconds == pytest.approx(50 * 273 * 8.9712e-3 + 37.324, rel=1e-4)
     assert costs.posterior().seconds == pytest.approx(2340 * 67.948 / 117)
     assert costs.selection().seconds == pytest.approx(5 * 13 * 3 * 1.5 * 0.121858, rel=1e-4)
+    for changes, estimated in (
+        (["search.tune=bayesian", "search.trials=20"], 5 * 20 * 3),
+        (["search.judge=posterior", "search.gain=1.0"], 5 * 13 * 3 + 64),
+        (["search.judge=evidence", "search.gain=1.0", "posterior.reference=256"], 5 * 13 * 3 + 256 + 64),
+    ):
+        other = RecipeCosts(load_recipe("cifar10-darts-paper", changes), times).selection()
+        assert other.seconds == pytest.approx(estimated * 1.5 * 0.121858, rel=1e-4)
     short = costs.members("pool", 1, 2, searching=True)  # too short to compile for, without the held-out images
     assert short.seconds == pytest.approx(2 * 364 * 22.9629e-3, rel=1e-4)
     assert members.data_bytes == 50_000 * (3 * 32 * 32 + 8)

@@ -83,6 +83,16 @@ def test_seconds_of_an_earlier_command_are_said_to_be_counted(tmp_path):
     assert re.fullmatch(r"\d+\.\d s", fresh.took)
 
 
+def test_the_memory_of_members_is_also_that_of_who_trained_them(tmp_path, monkeypatch):
+    def by_others(networks, shared, workers, on_epoch):
+        on_epoch(0, Epoch(1, 1, 0.5, 1.0, peak_memory=2**60))
+
+    monkeypatch.setattr("nesbs.runs.members._by_others", by_others)
+    run = tiny(tmp_path / "run")
+    run.ensemble()
+    assert run.record.stage("members").peak_memory == 2**60
+
+
 @pytest.mark.parametrize(("system", "unit"), [("darwin", 1), ("linux", 1024)])
 def test_memory_is_in_bytes_where_there_is_no_proc(system, unit, monkeypatch):
     resource = pytest.importorskip("resource")

@@ -6,6 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nesbs.errors import NesbsError
 from nesbs.spaces import darts, multiply_adds, nasbench201, parameters, toy_pairs, widest, zoo
+from nesbs.spaces.nasbench201 import Reduction
 
 SPACE = darts()
 SMALL = {"cells": 3, "channels": 4}
@@ -71,6 +72,19 @@ def test_multiply_adds_are_those_of_torchs_own_counter():
         member.eval()(torch.zeros(1, 3, 16, 16))
     assert multiply_adds(member.train(), (3, 16, 16)) == counter.get_total_flops() / 2
     assert member.training
+
+
+def test_no_layer_is_left_out_where_a_device_takes_a_shortcut_past_it(monkeypatch):
+    """On a GPU a reduction's shortcut is one convolution that is no layer."""
+    member = nasbench201().network(next(iter(nasbench201())), channels=4, cells=1)
+    expected = multiply_adds(member, (3, 16, 16))
+    with torch.no_grad():
+        plain = member.eval()(torch.ones(1, 3, 16, 16))
+    as_on_a_gpu = lambda self, x: self._as_one(x) if x.device.type == "cpu" else self.shortcut(x)  # noqa: E731
+    monkeypatch.setattr(Reduction, "past", as_on_a_gpu)
+    assert multiply_adds(member, (3, 16, 16)) == expected
+    with torch.no_grad():
+        torch.testing.assert_close(member(torch.ones(1, 3, 16, 16)), plain)
 
 
 def test_multiply_adds_equal_a_hand_count():

@@ -161,7 +161,8 @@ def noise_under(
     """
 
     def log_p(ensembles: Sequence[Sequence[T]]) -> Tensor:
-        return torch.stack([posterior.log_prob([architecture(one) for one in each]).mean() for each in ensembles])
+        members, places = distinct([[architecture(one) for one in each] for each in ensembles])
+        return posterior.log_prob(members)[places].mean(-1)
 
     return JudgeNoise(lambda ensembles: judge(ensembles, weights), log_p)
 

@@ -94,7 +94,7 @@ def corruptions(metrics: MetricsRecord) -> dict[str, Any] | None:
         "severities": severities,
         "skipped": measured.skipped or (),
         "tables": tables,
-        "chart": charts.lines(title, "severity", "test error in %", series) if drawn else None,
+        "chart": charts.lines(title, "severity", "error in %", series) if drawn else None,
         "rows": [_corruption_row(name, row or {}, measured.members or ()) for name, row in by_corruption.items()],
     }
 

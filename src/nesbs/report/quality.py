@@ -51,7 +51,7 @@ def scatter(answer: QualityAnswer) -> Markup | None:
     ]
     if len(points) < 2:
         return None
-    name, unit = ("true error", "%") if table else ("true test loss", "nats")
+    name, unit = ("true error", "%") if table else ("true loss", "nats")
     title = f"Estimated loss and {name} of {len(points)} architectures"
     return charts.scatter(title, "estimated loss in nats", f"{name} in {unit}", [("architecture", "ring", points)])
 

@@ -82,7 +82,7 @@ def gains(ensemble: EnsembleMetrics) -> list[tuple[str, NetworkMetrics]]:
 
 
 def error_bars(rows: Sequence[ScoreRow]) -> Markup | None:
-    """A bar for the test error of each of the networks; None where no error was measured."""
+    """A bar for the error of each of the networks; None where no error was measured."""
     bars, reaches, texts = [], [], []
     for row in rows:
         if row.measures.error is not None:
@@ -91,8 +91,8 @@ def error_bars(rows: Sequence[ScoreRow]) -> Markup | None:
             reaches.append(ends)
             interval = f" ({formats.percent(ends[0])} to {formats.percent(ends[1])})" if ends else ""
             texts.append(f"{name} {formats.percent(row.measures.error)}{interval}")
-    axis = "test error in %, with 95 % intervals" if any(reaches) else "test error in %"
-    return charts.bars(f"Test error: {', '.join(texts)}", axis, bars, reaches=reaches) if bars else None
+    axis = "error in %, with 95 % intervals" if any(reaches) else "error in %"
+    return charts.bars(f"Error: {', '.join(texts)}", axis, bars, reaches=reaches) if bars else None
 
 
 def accuracies(metrics: MetricsRecord) -> Markup | None:
@@ -109,7 +109,7 @@ def accuracies(metrics: MetricsRecord) -> Markup | None:
     line = None if error is None else 100 * (1 - error)
     text = "; ".join(f"{name}s {', '.join(f'{value:.2f} %' for value in values)}" for name, _, values in groups)
     title = f"Accuracy of {text}" + (f"; the ensemble {line:.2f} %" if line is not None else "")
-    return diagrams.histogram(title, "test accuracy in %", groups, line)
+    return diagrams.histogram(title, "accuracy in %", groups, line)
 
 
 def prediction_map(predictions: PredictionsRecord | None) -> tuple[Markup | None, int]:

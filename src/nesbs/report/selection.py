@@ -184,7 +184,12 @@ def _tuned(trace: Trace, trials: int) -> dict[str, Any]:
         "tried": judged,
         "asked": trials if trials > judged else None,
         "falls": falls,
-        "chart": charts.lines(f"Best loss so far: {text}", "δ in the order tried", "best loss so far in nats", series)
+        "chart": charts.lines(
+            f"Best loss so far: {text}",
+            "δ in the order tried, those passed over last",
+            "best loss so far in nats",
+            series,
+        )
         if len(trace) > 1 and falls
         else None,
     }

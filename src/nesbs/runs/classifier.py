@@ -1,6 +1,7 @@
 """What a run keeps beside its members for predicting (`members/classifier.json`)."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from nesbs import files
@@ -33,9 +34,18 @@ def describe_classifier(
         cells=recipe.members.cells or get_space(recipe.space.name).member_size[0],
         stem=recipe.members.stem,
         combine=ensemble.combine,
-        temperature=measured_temperature(measured),
+        temperature=_kept_temperature(folder, members) if measured is None else measured_temperature(measured),
         members=tuple(members),
     )
+
+
+def _kept_temperature(folder: Path, members: Sequence[MemberRecord]) -> float:
+    """The temperature that is kept beside the same members, of a run whose measures stayed elsewhere; else 1."""
+    with contextlib.suppress(NesbsError):
+        earlier = ClassifierRecord.find(folder)
+        if earlier is not None and earlier.members == tuple(members):
+            return earlier.temperature or 1.0
+    return 1.0
 
 
 def measured_temperature(measured: MetricsRecord | None) -> float:

@@ -11,6 +11,7 @@ from statistics import fmean
 
 from nesbs.cluster.task_schedule import PlannedTask, schedule
 from nesbs.data import DATASETS, DataSettings, load_dataset
+from nesbs.ensemble.judges import POOL
 from nesbs.ensemble.settings import WORTH_COMPILING
 from nesbs.records.cost import CostRecord, CostSchedule, ScheduledStage, StageCost
 from nesbs.records.recipe import Recipe
@@ -45,7 +46,7 @@ class ImageCounts:
         if named is None:
             read = load_dataset(**settings.model_dump()).train
             count, image, classes = len(read), (read.channels, *read.size), read.classes
-            streams = read.stored is not None
+            left, streams = count, read.streamed  # what is set aside for calibration is not among them
         else:
             side = settings.size
             rare = len(settings.rare_classes) / named.classes * (1 - settings.rare_fraction)
@@ -53,7 +54,7 @@ class ImageCounts:
             count = min(count, settings.train_limit or count)
             image = named.image if side is None else (named.image[0], side, side)
             classes, streams = named.classes, settings.stream != "never" and settings.name == "imagenet"
-        left = count - round(count * settings.calibration_fraction)
+            left = count - round(count * settings.calibration_fraction)
         valid = round(left * settings.valid_fraction)
         return ImageCounts(left, left - valid, valid, image, classes, not streams)
 
@@ -98,10 +99,17 @@ class RecipeCosts:
         """Estimating every architecture that an ensemble could be chosen from; drawing ensembles is not counted."""
         delta, rounds = self.recipe.sampler.delta, self.recipe.search.rounds
         values = len(delta) if isinstance(delta, tuple) and self.recipe.sampler.name == "svgd-rd" else 1
-        time = self._estimate(self.recipe.search.images(self.images.search_valid))
+        own = self.recipe.search
+        if own.tune == "bayesian":
+            values = own.trials
+        time = self._estimate(own.images(self.images.search_valid))
         if time is None:
             return None
-        return self._task("selection", time, rounds * values * self.recipe.ensemble.size * time.seconds)
+        estimated = rounds * values * self.recipe.ensemble.size
+        estimated += self.recipe.posterior.reference if own.judge == "evidence" else 0
+        if own.judge in ("posterior", "evidence") and own.gain:
+            estimated += max(POOL, self.recipe.ensemble.size)
+        return self._task("selection", time, estimated * time.seconds)
 
     def members(self, name: str, count: int, epochs: int, *, searching: bool = False) -> StageCost | None:
         """Trainings of so many networks as members, side by side; those of a search leave held-out images out."""

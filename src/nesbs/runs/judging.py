@@ -94,6 +94,10 @@ class _Group(Stage):
     def note(self, **values: Any) -> None:
         """Leave facts about single networks out."""
 
+    def took_elsewhere(self, peak: int | None) -> None:
+        """Hand on what another process took."""
+        self._whole.took_elsewhere(peak)
+
     def write(self) -> float:
         """Bring the seconds of training in the record up to date; return them."""
         seconds = self._training.seconds()

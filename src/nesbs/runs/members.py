@@ -57,6 +57,7 @@ def trained_members(
 
         def on_epoch(index: int, epoch: Epoch, node: str = "") -> None:
             epochs[index] = epoch.number
+            work.took_elsewhere(epoch.peak_memory)
             work.write()
             work.figure(f"loss of {called[index]}", epoch.loss, epoch.number)
             note = f"member {index + 1} of {len(paths)}{elsewhere(node)}"
@@ -64,8 +65,9 @@ def trained_members(
 
         def steps(index: int, joint: JointStep | None) -> Training:
             begin = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=joint or shared.criterion)
-            told = partial(on_epoch, index)
-            return begin(members[index], split, settings, seed=seed, name=names[index], on_epoch=told)
+            return begin(
+                members[index], split, settings, seed=seed, name=names[index], on_epoch=partial(on_epoch, index)
+            )
 
         workers = workers or workers_of(split, settings)
         if workers.take(len(missing)):

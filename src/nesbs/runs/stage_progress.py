@@ -110,6 +110,10 @@ class Stage:
         self._notes = self._notes.replace(**values)
         self.write()
 
+    def took_elsewhere(self, peak: int | None) -> None:
+        """Count the memory that another process took for the stage at most."""
+        self._peak_before = max(self._peak_before, peak or 0)
+
     def write(self) -> float:
         """Bring the stage's entry in the record up to date; return the seconds that it says, unrounded."""
         seconds = self.seconds

@@ -33,7 +33,10 @@ def multiply_adds(member: nn.Module, image: tuple[int, int, int]) -> int:
 
 
 def layer_products(member: nn.Module, image: tuple[int, int, int]) -> Counter[nn.Module]:
-    """Multiply-adds of every convolution and linear layer that one image (channels, height, width) runs through."""
+    """Multiply-adds of every convolution and linear layer that one image (channels, height, width) runs through.
+
+    Nothing is computed: the tensors have shapes alone, so that no device takes a shortcut past a layer.
+    """
     products: Counter[nn.Module] = Counter()
     training = member.training
 
@@ -44,7 +47,9 @@ def layer_products(member: nn.Module, image: tuple[int, int, int]) -> Counter[nn
     hooks = [layer.register_forward_hook(count) for layer in layers]
     try:
         with torch.no_grad():
-            member.eval()(torch.zeros(1, *image, device=next(member.parameters()).device))
+            tensors = {name: tensor.to("meta") for name, tensor in member.named_buffers()}
+            tensors |= {name: nn.Parameter(tensor.to("meta")) for name, tensor in member.named_parameters()}
+            torch.func.functional_call(member.eval(), tensors, (torch.zeros(1, *image, device="meta"),))
     finally:
         member.train(training)
         for hook in hooks:
