@@ -41,10 +41,9 @@ def trained_members(
     called: Sequence[str | int] = range(len(architectures)) if stems is None else stems
     paths = [folder / f"{stem}.safetensors" for stem in called]
     networks = [network_in(folder, stem, each) for stem, each in zip(called, architectures, strict=True)]
-    names = [network.name for network in networks]
     members = [
-        build_member(space, architecture, split, settings, seed=seed, name=name)
-        for architecture, name in zip(architectures, names, strict=True)
+        build_member(space, architecture, split, settings, seed=seed, name=network.name)
+        for architecture, network in zip(architectures, networks, strict=True)
     ]
     of = [_of(network, seed) for network in networks]
     losses = {index: _load(members[index], path, of[index]) for index, path in enumerate(paths) if path.is_file()}
@@ -65,9 +64,8 @@ def trained_members(
 
         def steps(index: int, joint: JointStep | None) -> Training:
             begin = partial(member_training, checkpoint=_checkpoint(paths[index]), criterion=joint or shared.criterion)
-            return begin(
-                members[index], split, settings, seed=seed, name=names[index], on_epoch=partial(on_epoch, index)
-            )
+            told = partial(on_epoch, index)
+            return begin(members[index], split, settings, seed=seed, name=networks[index].name, on_epoch=told)
 
         workers = workers or workers_of(split, settings)
         if workers.take(len(missing)):
