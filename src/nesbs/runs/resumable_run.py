@@ -270,8 +270,9 @@ class Run(OpenedRun):
         )
         names = missing_measures(before.ensemble, settings, (*asked, *(WITH_SCORES if complete else ())))
         showing = to_show(PredictionsRecord.find(self.folder))
-        answers = HeldOutAnswers.find(self.folder / MEMBERS)
-        kept = answers is not None and answers.whole()
+        kept = False
+        with contextlib.suppress(NesbsError):  # a broken file is made anew
+            kept = bool((answers := HeldOutAnswers.find(self.folder / MEMBERS)) and answers.whole())
         keeping = "abstention" in names or (complete and not kept)
         if not names and not showing and not keeping:
             if holds(self.folder):  # one that was killed in between has not kept it
