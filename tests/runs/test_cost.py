@@ -41,7 +41,7 @@ def times():
 
 def renewed():
     """The times inside the package with the seconds that are in the records now."""
-    runs = [record(f"benchmarks/{name}.json") for name in ("h200", "h200-estimation", "h200-members")]
+    runs = [record(f"benchmarks/{name}.json") for name in ("h200", "h200-estimation", "h200-members", "h200-small")]
     rows = {row["name"]: row for run in runs for row in run["results"]}
     start, tried = record("darts-start/record.json"), record("benchmarks/h200-tried.json")
     fits = {
