@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_listed_and_names_that_are_no_text_are_answered(
         onerror(PermissionError(13, "Permission denied", str(place)))
         return iter(())
 
-    monkeypatch.setattr("nesbs.data.image_folder.os.walk", closed)
+    monkeypatch.setattr("nesbs.data.image_files.os.walk", closed)
     [answer] = predict_files(nesbs.load(run), [folder])
     assert answer == UnreadImage(str(folder), f"{folder} cannot be listed (Permission denied)")
 

@@ -10,7 +10,7 @@ from data.layouts import write_folder
 from PIL import Image
 
 from nesbs.data import describe, load_dataset, stratified
-from nesbs.data.image_folder import walk_images
+from nesbs.data.image_files import walk_images
 from nesbs.data.images import View
 from nesbs.errors import NesbsError
 

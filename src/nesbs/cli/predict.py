@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nesbs.cli.options import OnDevice, RunFolder
-from nesbs.data.image_folder import ENDINGS
+from nesbs.data.image_files import ENDINGS
 from nesbs.deploy import PredictedImage, UnreadImage, caution_for, csv_file, json_file, load, predict_files
 from nesbs.errors import NesbsError, printable
 

@@ -16,7 +16,8 @@ from nesbs import files, rng
 from nesbs.data.arrays import load_npz
 from nesbs.data.conversion import converted
 from nesbs.data.dataset import Dataset, stratified
-from nesbs.data.image_folder import CSV, SAMPLE, load_folder, load_imagenet
+from nesbs.data.image_files import CSV
+from nesbs.data.image_folder import SAMPLE, load_folder, load_imagenet
 from nesbs.data.images import View
 from nesbs.data.published import CIFAR, FASHION_CLASSES, load_cifar, load_fashion_mnist, load_imagenet16
 from nesbs.data.settings import DATASETS, IN_MEMORY, DataSettings

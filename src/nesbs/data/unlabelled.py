@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from nesbs.data.conversion import ArrayView
-from nesbs.data.image_folder import image_files
+from nesbs.data.image_files import image_files
 from nesbs.data.images import Broken, View, read_header
 from nesbs.data.settings import DataSettings
 from nesbs.data.split import Split

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nesbs import files
-from nesbs.data.image_folder import walk_images
+from nesbs.data.image_files import walk_images
 from nesbs.data.streaming import default_workers
 from nesbs.deploy.caution import Caution
 from nesbs.deploy.classifier import BATCH_SIZE, Classifier
