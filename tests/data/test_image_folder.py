@@ -267,11 +267,51 @@ def test_a_csv_of_a_folder_is_the_folder(tmp_path):
     assert torch.equal(streamed.test.images, folder.test.images)
 
 
+def rows_in_parts(parts):
+    return [(f"{name}/{i}.png", name, part) for i, part in enumerate(parts) for name in ("ant", "bee")]
+
+
+def test_a_csv_with_a_column_split_is_a_folder_with_parts(tmp_path):
+    write_folder(tmp_path / "apart" / "train", count=4, size=(12, 12))
+    write_folder(tmp_path / "apart" / "TEST", count=2, size=(24, 24))
+    folder = load_dataset(tmp_path / "apart")
+    counts = {"TEST": 2, "train": 4}
+    places = [(part, name, i) for part, count in counts.items() for name in ("bee", "ant") for i in range(count)]
+    rows = [(f"apart/{part}/{name}/{i}.png", name, part) for part, name, i in places]
+    listed = load_dataset(write_csv(tmp_path / "labels.csv", rows, head="path,label,Split"))
+    for own, other in ((listed.train, folder.train), (listed.test, folder.test)):
+        assert torch.equal(own.images, other.images)
+        assert torch.equal(own.labels, other.labels)
+
+
+def test_rows_of_a_csv_beside_both_parts_are_named_and_left_out(tmp_path):
+    write_folder(tmp_path, count=9, size=(12, 12))
+    csv = write_csv(
+        tmp_path / "labels.csv", rows_in_parts(["train"] * 4 + ["val"] * 3 + ["test"] * 2), head="path,label,split"
+    )
+    with pytest.warns(UserWarning, match="the rows of train and test are used, not those of val"):
+        data = load_dataset(csv)
+    assert (len(data.train), len(data.test)) == (8, 4)
+    csv = write_csv(csv, rows_in_parts(["training"] * 6 + ["val"] * 3), head="path,label,split")
+    data = load_dataset(csv)
+    assert (len(data.train), len(data.test)) == (12, 6)
+    csv = write_csv(csv, rows_in_parts(["train"] * 5), head="path,label,split")
+    data = load_dataset(csv)  # a fifth of each class is held out
+    assert (len(data.train), len(data.test)) == (8, 2)
+
+
+def test_a_class_of_test_images_alone_is_named(tmp_path):
+    write_folder(tmp_path, ("ant", "bee", "cat"), count=3, size=(12, 12))
+    rows = [(f"{name}/{i}.png", name, "test" if i == 2 or name == "cat" else "train")
+            for i in range(3) for name in ("ant", "bee", "cat")]  # fmt: skip
+    with pytest.raises(NesbsError, match="class cat is in .* for testing alone"):
+        load_dataset(write_csv(tmp_path / "labels.csv", rows, head="path,label,split"))
+
+
 def test_a_csv_column_that_looks_like_a_split_is_named(tmp_path):
     write_folder(tmp_path, count=6, size=(12, 12))
-    rows = [(f"{name}/{i}.png", name, "test") for i in range(6) for name in ("ant", "bee")]
-    with pytest.warns(UserWarning, match="the column split is not used, a fifth of each class is held out"):
-        load_dataset(write_csv(tmp_path / "labels.csv", rows, head="path,label,Split"))
+    with pytest.warns(UserWarning, match="the column fold is not used, a fifth of each class is held out"):
+        load_dataset(write_csv(tmp_path / "labels.csv", rows_in_parts("012345"), head="path,label,Fold"))
 
 
 def test_images_that_a_csv_names_and_that_are_not_there_are_listed_and_left_out(tmp_path):
@@ -290,8 +330,15 @@ def test_images_that_a_csv_names_and_that_are_not_there_are_listed_and_left_out(
         ("", "labels.csv: needs the columns path and label with a comma between, found ''"),
         ("file,label\na.png,ant\n", "needs the columns path and label with a comma between, found 'file, label'"),
         ("path;label\na.png;ant\n", "needs the columns path and label with a comma between, found 'path;label'"),
-        ("path,label\n", "needs images of two classes or more, found no image"),
-        ("path,label\na.png,ant\n", "needs images of two classes or more, found 'ant'"),
+        ("path,label\n", "needs images of two classes or more to train with, found no image"),
+        ("path,label,split\na.png,ant,train\nb.png,bee,\n", "labels.csv, line 3: there is no split"),
+        (
+            "path,label,split\na.png,ant,train\nb.png,bee,dev\n",
+            "a row's split is 'dev'; it can be train, training,",
+        ),
+        ("path,label,split\na.png,ant,test\nb.png,bee,test\n", "images of two classes or more to train with, found no"),
+        ("path,label,split\na.png,ant,train\nb.png,bee,test\n", "of two classes or more to train with, found 'ant'"),
+        ("path,label\na.png,ant\n", "needs images of two classes or more to train with, found 'ant'"),
         ("path,label\na.png,ant\nb.png\n", "labels.csv, line 3: there is no label"),
         ("path,label\n,ant\n", "labels.csv, line 2: there is no path"),
         ("path,label\na.png,ant\n./a.png,bee\n", "labels.csv, line 3: './a.png' is there twice"),

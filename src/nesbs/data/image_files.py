@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nesbs.data.images import Broken, View
-from nesbs.data.labels_csv import read_labels
+from nesbs.data.labels_csv import LabelledFile, read_labels
 from nesbs.data.split import check_names
 from nesbs.data.streaming import FileImages
 from nesbs.errors import NesbsError, printable, shown
@@ -23,6 +23,7 @@ from nesbs.errors import NesbsError, printable, shown
 ENDINGS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
 ENDINGS |= {".heic", ".heif", ".avif", ".jp2"}  # Pillow may not read them: they are then named, not passed over
 CSV = ".csv"
+TRAIN_NAMES = ("train", "training")
 TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there is the test part
 HIDDEN = (".", "__", "@eaDir")  # how names of folders begin that programs make for themselves
 
@@ -52,7 +53,7 @@ def find_parts(path: Path, test_names: Sequence[str]) -> tuple[ImageFiles, Image
     `path` is a folder or a CSV file.
     """
     if path.suffix.lower() == CSV and not path.is_dir():
-        return _of_csv(path), None
+        return _of_csv(path, test_names)
     train, test = _folders(path, test_names)
     parts = _listed(train, least=2), None if test is None else _listed(test, least=1)
     if train != path:
@@ -60,16 +61,34 @@ def find_parts(path: Path, test_names: Sequence[str]) -> tuple[ImageFiles, Image
     return parts
 
 
-def _of_csv(path: Path) -> ImageFiles:
-    """The image files that a CSV file lists, in the order of class and file names."""
+def _of_csv(path: Path, test_names: Sequence[str]) -> tuple[ImageFiles, ImageFiles | None]:
+    """The image files that a CSV file lists, in the order of class and file names, by its column `split` if it has one.
+
+    As of folders: the first of `test_names` that a row names is the test part.
+    """
     rows = read_labels(path)
-    names = tuple(dict.fromkeys(label for _, label in rows))
-    if len(names) < 2:
+    named = {row.part for row in rows}
+    if strange := sorted(named.difference(("", *TRAIN_NAMES, *TEST_NAMES))):
+        known = ", ".join(TRAIN_NAMES + TEST_NAMES)
+        raise NesbsError(f"{path}: a row's split is {shown(strange[0])}; it can be {known}")
+    test_name = next((name for name in test_names if name in named), None)
+    if others := sorted(named.difference(("", *TRAIN_NAMES, test_name))):
+        used = f"of train and {test_name} are"
+        warnings.warn(f"{path}: the rows {used} used, not those of {', '.join(others)}", stacklevel=2)
+    train = _of_rows(path, [row for row in rows if row.part in ("", *TRAIN_NAMES)], least=2)
+    test = [row for row in rows if row.part == test_name]
+    return train, _of_rows(path, test, least=1) if test else None
+
+
+def _of_rows(path: Path, rows: Sequence[LabelledFile], least: int) -> ImageFiles:
+    """The image files of one part of a CSV file."""
+    names = tuple(dict.fromkeys(row.label for row in rows))
+    if len(names) < least:
         present = shown(names[0]) if names else "no image"
-        raise NesbsError(f"{path}: needs images of two classes or more, found {present}")
+        raise NesbsError(f"{path}: needs images of two classes or more to train with, found {present}")
     check_names(names, str(path))
     places = {name: place for place, name in enumerate(names)}
-    return ImageFiles(path, names, [file for file, _ in rows], torch.tensor([places[label] for _, label in rows]))
+    return ImageFiles(path, names, [row.file for row in rows], torch.tensor([places[row.label] for row in rows]))
 
 
 def _folders(path: Path, test_names: Sequence[str]) -> tuple[Path, Path | None]:

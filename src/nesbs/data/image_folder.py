@@ -134,7 +134,8 @@ def _like(train: ImageFiles, test: ImageFiles) -> ImageFiles:
     """The test part with the training part's class names and labels."""
     strangers = sorted(set(test.names) - set(train.names))
     if strangers:
-        raise NesbsError(f"{test.source}: class {strangers[0]} has no folder in {train.source}")
+        where = f"is in {test.source} for testing alone, not in {train.source} for training"
+        raise NesbsError(f"class {strangers[0]} {where}")
     number = torch.tensor([train.names.index(name) for name in test.names])
     return replace(test, names=train.names, labels=number[test.labels])
 

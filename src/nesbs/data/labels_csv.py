@@ -1,49 +1,61 @@
-"""A CSV file of images and their labels: the columns `path` and `label`, others are left alone."""
+"""A CSV file of images, their labels and perhaps their parts: the columns `path`, `label` and `split`."""
 
 import csv
 import io
 import os
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 from nesbs import files
 from nesbs.errors import NesbsError, printable, shown
 
 COLUMNS = ("path", "label")
-SPLITS = {"split", "subset", "set", "fold", "partition"}  # columns from which one would expect the test part
+SPLIT = "split"
+LIKE_SPLIT = {"subset", "set", "fold", "partition"}  # columns from which one would expect the parts
 
 
-def read_labels(path: Path) -> list[tuple[str, str]]:
-    """Return (file, label) of every row, in the order of labels and file names; paths are relative to the CSV file.
+class LabelledFile(NamedTuple):
+    """An image: its file, its label and in lower case the part that it belongs to, "" without the column `split`."""
+
+    file: str
+    label: str
+    part: str
+
+
+def read_labels(path: Path) -> list[LabelledFile]:
+    """Return the rows in the order of labels and file names; paths are relative to the CSV file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = (Path(folder) / "labels.csv").write_text("path,label\\nphotos/1.jpg,cat\\n")
-    ...     [(file, label)] = read_labels(Path(folder) / "labels.csv")
-    >>> file.endswith("/photos/1.jpg"), label
-    (True, 'cat')
+    ...     [row] = read_labels(Path(folder) / "labels.csv")
+    >>> row.file.endswith("/photos/1.jpg"), row.label, row.part
+    (True, 'cat', '')
     """
     text = files.read_text(path).removeprefix("\ufeff")  # the mark that spreadsheets write
     rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
-    labels: dict[str, str] = {}
+    found: dict[str, LabelledFile] = {}
     try:
         columns = [printable(name.strip()) for name in rows.fieldnames or ()]
+        columns = [SPLIT if name.lower() == SPLIT else name for name in columns]
         rows.fieldnames = columns
         if not set(COLUMNS) <= set(columns):
             names = shown(", ".join(columns))
             raise NesbsError(f"{path}: needs the columns path and label with a comma between, found {names}")
-        if unused := sorted(SPLITS.intersection(name.lower() for name in columns)):
+        if SPLIT not in columns and (unused := sorted(LIKE_SPLIT.intersection(name.lower() for name in columns))):
             what = f"the column {unused[0]} is not used, a fifth of each class is held out for testing"
-            warnings.warn(f"{path}: {what}; for parts of your own put files into train/ and test/", stacklevel=2)
+            warnings.warn(f"{path}: {what}; parts of your own belong into a column split: train or test", stacklevel=2)
+        wanted = [name for name in (*COLUMNS, SPLIT) if name in columns]
         for row in rows:
-            name, label = ((row[column] or "").strip() for column in COLUMNS)
+            cells = {column: (row[column] or "").strip() for column in wanted}
             where = f"{path}, line {rows.line_num}"
-            if not name or not label:
-                raise NesbsError(f"{where}: there is no {'label' if name else 'path'}")
-            file = os.path.normpath(path.parent / name)
-            if file in labels:
-                raise NesbsError(f"{where}: {shown(name)} is there twice")
-            labels[file] = label
+            if empty := [column for column in wanted if not cells[column]]:
+                raise NesbsError(f"{where}: there is no {empty[0]}")
+            file = os.path.normpath(path.parent / cells["path"])
+            if file in found:
+                raise NesbsError(f"{where}: {shown(cells['path'])} is there twice")
+            found[file] = LabelledFile(file, cells["label"], cells.get(SPLIT, "").lower())
     except csv.Error as error:
         raise NesbsError(f"{path} is no CSV file ({error})") from None
-    return sorted(labels.items(), key=lambda row: (row[1], row[0].split(os.sep)))
+    return sorted(found.values(), key=lambda row: (row.label, row.file.split(os.sep)))
