@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from nesbs import kernels
 from nesbs.rng import generator
-from nesbs.spaces import nasbench201, toy_edges
+from nesbs.spaces import EdgeSpace, nasbench201, toy_edges
 from nesbs.supernet import SupernetSettings, build_supernet, draw_groups, predictor
 from nesbs.supernet.fused_network import FusedNetwork, fits, fused_network
 from nesbs.supernet.fused_step import FusedStep
@@ -154,6 +154,10 @@ def test_only_networks_with_kernels_fit(device, noise):
         network = build_supernet(nasbench201(), split, settings_of(**more), seed=0).network
         assert fits(network, device, split.size) is fitting
     assert not fits(network, torch.device("meta"), split.size)
+    # The kernels find a 3×3 convolution's weights behind those of a 1×1.
+    for operations, fitting in ((("nor_conv_1x1", "nor_conv_3x3"), True), (("nor_conv_3x3", "nor_conv_1x1"), False)):
+        network = build_supernet(EdgeSpace("mine", 3, operations), split, settings_of(), seed=0).network
+        assert fits(network, device, split.size) is fitting
 
 
 def test_one_setting_turns_the_kernels_off(device, noise):

@@ -20,7 +20,8 @@ from nesbs.training import CapturedGraph, capture_graph
 Choice = tuple[int, int, int, str]  # kind of cell, target, source, operation
 # Operations as the kernels know them, on edges and in pairs.
 EDGE_CODES = {"none": 0, "skip_connect": 1, "nor_conv_1x1": 2, "nor_conv_3x3": 3, "avg_pool_3x3": 4}
-CONVOLUTIONS = {"nor_conv_1x1": 1, "nor_conv_3x3": 9}  # on edges, with the pixels that each sees
+# On edges, with the pixels that each sees; the kernels want their weights in this order.
+CONVOLUTIONS = {"nor_conv_1x1": 1, "nor_conv_3x3": 9}
 PAIR_CODES = {
     "skip_connect": 0,
     "max_pool_3x3": 1,
@@ -39,7 +40,8 @@ def fits(network: PathNetwork, device: torch.device, size: tuple[int, int]) -> b
     if any(isinstance(module, nn.BatchNorm2d) and module.affine for module in network.modules()):
         return False
     if isinstance(network, EdgeNetwork):
-        return edges_fit(network, device)
+        convolutions = [op for op in network.space.operations if op in CONVOLUTIONS]
+        return edges_fit(network, device) and convolutions == sorted(convolutions, key=list(CONVOLUTIONS).index)
     operations = set(network.space.operations)
     if isinstance(network, PairNetwork):
         wide = network.channels // _parts(network)
@@ -164,7 +166,7 @@ class FusedEdges(FusedNetwork):
         super().__init__(network, weights, **more)
         self.network = network
         self._parts = _parts(network)
-        # Taps of the convolutions on an edge, in the order of their weights.
+        # Taps of the convolutions on an edge, in the order of their weights (`fits`).
         self._taps = [taps for op, taps in CONVOLUTIONS.items() if op in network.space.operations]
 
     def codes(self, architecture: Architecture) -> list[int]:
