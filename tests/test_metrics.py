@@ -70,6 +70,14 @@ def test_ece_at_the_edges_of_bins(single):
     close(metrics.ece(log_probs.float() if single else log_probs, labels, 10), expected)
 
 
+@pytest.mark.parametrize("bins", [10, 100, 1000])
+def test_a_rounded_confidence_stays_in_its_bin_however_fine_bins_are(bins):
+    # 0.8 in float32 lies a little above it: alone in its bin, right and wrong cancel only where 0.8 of float64 is.
+    exact, rounded = (torch.tensor([[0.8, 0.2]], dtype=kind).log().double() for kind in (torch.float64, torch.float32))
+    both, labels = torch.cat([exact, rounded]), torch.tensor([0, 1])
+    close(metrics.ece(both, labels, bins), abs(0.2 - 0.8) / 2)
+
+
 @pytest.mark.parametrize("case", [random_case, tied_case])
 @pytest.mark.parametrize("seed", range(3))
 def test_error_nll_and_brier_equal_a_plain_count(seed, case):

@@ -15,7 +15,7 @@ from nesbs.errors import NesbsError
 
 Combine = Literal["probabilities", "logits"]  # what an ensemble averages
 BINS = 15  # of the calibration error, as in Guo et al. (2017)
-EDGE = 1e-6  # a confidence so near above the edge of a bin is at it: float32 predictions are no finer
+EDGE = 1e-7  # a confidence so near above the edge of a bin is at it: float32 predictions are no finer
 
 
 def average(log_probs: Tensor) -> Tensor:
@@ -267,7 +267,7 @@ def _binned(log_probs: Tensor, labels: Tensor, bins: int) -> tuple[Tensor, Tenso
     """Confidence and (right − confidence), (…, images); which bin holds an image, (…, images, bins) of 0 and 1."""
     confidence, predicted = log_probs.double().exp().max(-1)
     gap = (predicted == labels).double() - confidence
-    index = (confidence * bins - EDGE).ceil().long().clamp(1, bins) - 1
+    index = ((confidence - EDGE) * bins).ceil().long().clamp(1, bins) - 1
     # A sum over a table, since scatter_add on a GPU adds in another order each time.
     return confidence, gap, torch.nn.functional.one_hot(index, bins).to(gap)
 

@@ -51,6 +51,15 @@ def test_too_few_images_for_a_coverage_are_said():
         conformal.quantile(torch.arange(18.0), 1.5)
 
 
+@pytest.mark.parametrize("coverage", [0.9999, 0.99, 0.5, 1e-6, *(place / 97 for place in range(1, 97))])
+def test_so_many_images_are_needed_for_a_coverage_and_no_fewer(coverage):
+    needed = conformal.images_for(coverage)
+    conformal.quantile(torch.zeros(needed), coverage)
+    if needed > 1:
+        with pytest.raises(NesbsError, match=f"needs {needed} held-out images"):
+            conformal.quantile(torch.zeros(needed - 1), coverage)
+
+
 def test_images_of_one_confidence_are_answered_together():
     confidence, right = torch.tensor([0.9, 0.5, 0.5, 0.5]), torch.tensor([True, False, True, True])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0]):

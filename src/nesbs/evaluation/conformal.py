@@ -8,6 +8,7 @@ with the wanted probability or a little more: randomised, more by 1 / (held-out 
 """
 
 import math
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -51,7 +52,7 @@ def quantile(scores: Tensor, coverage: float) -> float:
     """
     if not 0 < coverage < 1:
         raise NesbsError(f"a wanted coverage lies between 0 and 1, found {coverage}")
-    place = math.ceil((len(scores) + 1) * coverage - 1e-9)
+    place = _place(len(scores), coverage)
     if place > len(scores):
         raise NesbsError(
             f"a coverage of {coverage:g} needs {images_for(coverage)} held-out images or more, there are "
@@ -66,7 +67,13 @@ def images_for(coverage: float) -> int:
     >>> images_for(0.95), images_for(0.5)
     (19, 1)
     """
-    return math.ceil(coverage / (1 - coverage) - 1e-9)
+    about = math.ceil(coverage / (1 - coverage))
+    return next(images for images in count(max(1, about - 2)) if _place(images, coverage) <= images)
+
+
+def _place(images: int, coverage: float) -> int:
+    """The place of the score that a coverage reaches, from 1, among those of so many images."""
+    return math.ceil((images + 1) * coverage - 1e-9)
 
 
 def sets(log_probs: Tensor, reach: float, part: Tensor | None = None) -> Tensor:

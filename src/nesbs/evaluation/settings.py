@@ -22,7 +22,7 @@ class EvaluationSettings(Settings):
         "test", description="measure on the test images, or on those that members.images=search_train leaves unseen"
     )
     batch_size: int = Field(BATCH_SIZE, ge=1, le=MAX_BATCH)
-    bins: int = Field(BINS, ge=1, le=10_000, description="of the calibration error")
+    bins: int = Field(BINS, ge=1, le=1000, description="of the calibration error")
     uniform: bool = Field(False, description="also train and measure a uniform-random ensemble of the same size")
     human: str | None = Field(
         None, description="an .npy or .npz file of people's labels, (test images, classes), such as CIFAR-10H"
