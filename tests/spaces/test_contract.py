@@ -1,6 +1,7 @@
 """Every space: text, indices, draws and networks agree with each other."""
 
 import itertools
+import math
 from collections import Counter
 
 import pytest
@@ -9,7 +10,9 @@ from contracts import SPACES, TOYS
 from scipy import stats
 
 from nesbs.errors import NesbsError
-from nesbs.spaces import PathNetwork
+from nesbs.posterior import Posterior
+from nesbs.samplers import MonteCarlo, Uniform
+from nesbs.spaces import EdgeSpace, PairSpace, PathNetwork, differing, toy_pairs
 
 
 @pytest.mark.parametrize("make", SPACES)
@@ -150,6 +153,55 @@ def test_the_same_generator_draws_the_same(make):
     one, two = (space.sample(20, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert one == two
     assert one != space.sample(20, generator=torch.Generator().manual_seed(6))
+
+
+@pytest.mark.parametrize("other", SPACES)
+@pytest.mark.parametrize("make", SPACES)
+def test_an_architecture_of_another_space_is_refused(make, other, random):
+    space = make()
+    for architecture in other().sample(20, generator=random):
+        if other is make:
+            assert len(space.check(architecture)) == len(space.variables)
+        else:
+            with pytest.raises(NesbsError, match=f"^this architecture is not of space {space.name}: "):
+                space.check(architecture)
+
+
+def test_a_space_may_hold_more_architectures_than_len_can_say(random):
+    space = EdgeSpace("many", 8, ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3"))
+    assert space.size == 5**28 > 2**63
+    posterior = Posterior(space)
+    assert float(posterior.kl()) == pytest.approx(0.0, abs=1e-4)
+    assert posterior.to_json()["log_size"] == pytest.approx(28 * math.log(5))
+    for sampler in (MonteCarlo(), Uniform()):
+        [proposal] = sampler.propose(posterior, size=3, rounds=1, generator=random)
+        assert len(set(proposal.architectures)) == 3
+
+
+@pytest.mark.parametrize(
+    ("nodes", "operations", "message"),
+    [
+        (1, ("none",), "the number of nodes of space mine must be a whole number, at least 2, found 1"),
+        (2.5, ("none",), "at least 2, found 2.5"),
+        (3, (), "space mine needs operations that all differ, found none$"),
+        (3, ("none", "none"), "space mine needs operations that all differ, found none, none"),
+    ],
+)
+def test_a_space_without_a_choice_is_refused(nodes, operations, message):
+    with pytest.raises(NesbsError, match=message):
+        EdgeSpace("mine", nodes, operations)
+    with pytest.raises(NesbsError, match=message.replace("least 2", "least 1").replace("found 1", "found 0")):
+        PairSpace("mine", 0 if nodes == 1 else nodes, operations, member_size=(3, 4), supernet_size=(3, 4))
+
+
+def test_an_edge_is_its_node_its_source_and_its_operation():
+    # Both take sep_conv_3x3 on state 1 in their second node, once as its second edge and once as its first.
+    same = "('skip_connect', 0), ('skip_connect', 1)"
+    one, other = (
+        toy_pairs().parse(f"normal=[{same}, ('sep_conv_3x3', 1), ('skip_connect', {source})] reduce=[{same}, {same}]")
+        for source in (0, 2)
+    )
+    assert differing([one, other]) == 1 / 8
 
 
 @pytest.mark.parametrize("make", SPACES)

@@ -74,6 +74,15 @@ def test_multiply_adds_are_those_of_torchs_own_counter():
     assert member.training
 
 
+def test_counting_leaves_every_layer_in_its_own_mode():
+    member = toy_pairs().network(next(iter(toy_pairs()))).train()
+    member.network.stem.eval()
+    before = [module.training for module in member.modules()]
+    multiply_adds(member, (3, 8, 8))
+    assert [module.training for module in member.modules()] == before
+    assert {True, False} == set(before)
+
+
 def test_no_layer_is_left_out_where_a_device_takes_a_shortcut_past_it(monkeypatch):
     """On a GPU a reduction's shortcut is one convolution that is no layer."""
     member = nasbench201().network(next(iter(nasbench201())), channels=4, cells=1)
@@ -135,6 +144,8 @@ def test_the_imagenet_stem_takes_an_eighth_and_says_which_sizes():
             SPACE.check_images(side, side, "imagenet")
     with pytest.raises(NesbsError, match="space nasbench201 has no ImageNet stem and no auxiliary tower"):
         nasbench201().network(next(iter(nasbench201())), stem="imagenet")
+    with pytest.raises(NesbsError, match="the stem imagenet halves the channels: there must be two or more, found 1"):
+        SPACE.network(zoo["darts-v2"], channels=1, cells=3, stem="imagenet")
 
 
 @pytest.mark.parametrize("space", [toy_pairs(), nasbench201()], ids=lambda space: space.name)

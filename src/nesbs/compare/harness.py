@@ -52,7 +52,7 @@ class Harness:
         def fitting(left: float) -> int:
             cost = training if self.settings.judge == "trained" else estimating(self.run)
             draws = uniform_draws(self.run.space, generator=random(), allowed=self.run.limits(), size=self.size)
-            return len(affordable(draws, cost, left, least=min(self.size, len(self.run.space))))
+            return len(affordable(draws, cost, left, least=min(self.size, self.run.space.size)))
 
         count = self.settings.pool
         if (seconds := self.settings.seconds) is not None:

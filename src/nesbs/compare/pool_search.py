@@ -49,8 +49,8 @@ class PoolSearch(Method):
         pool, size = recipe.rivals.pool, recipe.ensemble.size
         if recipe.rivals.seconds is not None:
             return
-        if pool > len(space):
-            raise NesbsError(f"rivals.pool={pool} is larger than space {space.name} ({len(space)}): lower it")
+        if pool > space.size:
+            raise NesbsError(f"rivals.pool={pool} is larger than space {space.name} ({space.size}): lower it")
         if pool < (self.members or size):
             raise NesbsError(f"rivals.pool={pool} is less than one ensemble of {size}: raise it")
 

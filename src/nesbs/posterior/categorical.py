@@ -96,7 +96,7 @@ class Posterior:
 
     def kl(self) -> Tensor:
         """Return the KL to the uniform prior: log |space| − H."""
-        return math.log(len(self.space)) - self.entropy()
+        return math.log(self.space.size) - self.entropy()
 
     def mode(self) -> Architecture:
         """Return the most probable architecture."""
@@ -122,7 +122,7 @@ class Posterior:
             "space": self.space.name,
             "temperature": self.temperature,
             "entropy": float(self.entropy()),
-            "log_size": math.log(len(self.space)),
+            "log_size": math.log(self.space.size),
             "variables": [
                 {
                     "name": variable.name,

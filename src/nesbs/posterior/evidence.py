@@ -172,7 +172,7 @@ class ReferenceRanks:
     def score_ahead(self, on_progress: OnProgress | None = None) -> None:
         """Score all of a small space on a GPU, where many at a time cost little more than one."""
         untrained = self._untrained
-        if untrained is not None and untrained.device.type == "cuda" and len(untrained.space) <= SMALL:
+        if untrained is not None and untrained.device.type == "cuda" and untrained.space.size <= SMALL:
             untrained.scores(list(untrained.space), on_progress)
 
     def untrained(self, architectures: Sequence[Architecture]) -> Tensor:

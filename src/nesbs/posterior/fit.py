@@ -138,7 +138,7 @@ def fit_side_by_side(
     `on_step` is told of every fit's every step, and counts the steps of all fits together.
     """
     posteriors = [Posterior(space) for _ in generators]
-    wanted = settings.entropy * math.log(len(space))
+    wanted = settings.entropy * math.log(space.size)
     adapts = settings.evidence == "auto"
     evidences = [FIRST_EVIDENCE if settings.evidence == "auto" else settings.evidence for _ in generators]
     logits = [posterior.logits.requires_grad_() for posterior in posteriors]

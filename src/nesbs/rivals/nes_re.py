@@ -99,7 +99,7 @@ def evolve(
     Where limits say what is `allowed`, a child that is not is mutated again, up to 100 times; then it is as its parent.
     """
     population, judged = deque(start), set(start)
-    budget = min(budget, len(space))
+    budget = min(budget, space.size)
     for _ in range(PATIENCE * budget):
         if len(judged) >= budget:
             return

@@ -27,9 +27,9 @@ def uniform_pool(
     27
     """
     expect_whole(count, "count")
-    if count > len(space):
+    if count > space.size:
         raise NesbsError(
-            f"a pool of {count} architectures is larger than space {space.name} ({len(space)}): lower rivals.pool"
+            f"a pool of {count} architectures is larger than space {space.name} ({space.size}): lower rivals.pool"
         )
     pool = list(itertools.islice(uniform_draws(space, generator=generator, allowed=allowed, size=size), count))
     if len(pool) < count:
@@ -60,7 +60,7 @@ def uniform_draws(
             earlier.update(some if is_new else ())
             yield from some if is_new else ()
         return
-    while len(earlier) < len(space):
+    while len(earlier) < space.size:
         drawn = space.sample(generator=generator)
         if drawn not in earlier:
             earlier.add(drawn)

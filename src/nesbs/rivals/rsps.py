@@ -31,7 +31,7 @@ def rsps(request: SearchRequest, supernet: Supernet) -> SearchResult:
     True
     """
     space, valid, size = request.space, request.valid, request.batch_size
-    count = min(request.samples, len(space))
+    count = min(request.samples, space.size)
     draws = uniform_draws(space, generator=rng.generator(request.seed, "rsps"), allowed=request.allowed)
     drawn = list(itertools.islice(draws, count))
     first = valid.subset(content_order(valid)[:size])

@@ -55,9 +55,9 @@ class Sampler(Protocol):
 
 def check_size(space: Space, size: int, policy: Duplicates) -> None:
     """Raise where an ensemble without duplicates cannot exist."""
-    if policy != "allow" and size > len(space):
+    if policy != "allow" and size > space.size:
         raise NesbsError(
-            f"an ensemble of {size} without duplicates is larger than space {space.name} ({len(space)} "
+            f"an ensemble of {size} without duplicates is larger than space {space.name} ({space.size} "
             "architectures): lower ensemble.size or set search.duplicates=allow"
         )
 
@@ -147,7 +147,7 @@ def without_duplicates(
         ensembles = {i: ensemble for i, ensemble in ensembles.items() if i not in set(bad)}
     if not ensembles or (policy == "redraw" and bad and len(deltas) < 2):
         tried = f"in {TRIES} redraws" if policy == "redraw" else "at the first draw"
-        entropy, most = float(posterior.entropy()), math.log(len(posterior.space))
+        entropy, most = float(posterior.entropy()), math.log(posterior.space.size)
         if entropy < most / 2:
             advice = "lower posterior.evidence, raise posterior.temperature"
         else:  # below 0 members push each other less than in SVGD, at −1 not at all

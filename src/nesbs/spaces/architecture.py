@@ -81,7 +81,9 @@ def duplicates(architectures: Iterable[Architecture]) -> int:
 
 
 def differing(architectures: Sequence[Architecture]) -> float:
-    """The share of edges on which two architectures differ, in operation or source: the mean over all pairs.
+    """The share of edges that one of two architectures has and the other has not: the mean over all pairs.
+
+    An edge is its node, operation and source.
 
     One architecture alone has nothing to differ from: 1.
 
@@ -91,9 +93,19 @@ def differing(architectures: Sequence[Architecture]) -> float:
     >>> round(differing([conv, pool]), 3), differing([conv, conv]), differing([conv])
     (0.167, 0.0, 1.0)
     """
-    edges = [[edge for cell in one.cells for node in cell for edge in node] for one in architectures]
-    shares = [
-        sum(mine != theirs for mine, theirs in zip(one, other, strict=True)) / len(one)
-        for one, other in combinations(edges, 2)
-    ]
+    shares = []
+    for one, other in combinations(map(_edges, architectures), 2):
+        most = max(len(one), len(other))
+        shares.append((most - len(one & other)) / most)
     return sum(shares) / len(shares) if shares else 1.0
+
+
+@lru_cache(maxsize=65536)
+def _edges(architecture: Architecture) -> frozenset[tuple[int, int, tuple[str, int]]]:
+    """Every edge as its kind of cell, its node, and its operation and source."""
+    return frozenset(
+        (kind, target, edge)
+        for kind, cell in enumerate(architecture.cells)
+        for target, node in enumerate(cell)
+        for edge in node
+    )

@@ -35,6 +35,11 @@ class DartsSpace(PairSpace):
             raise NesbsError(f"this cell lies outside space {self.name}: it can be trained, not searched")
         return super().encode(architecture)
 
+    def check_member(self, architecture: Architecture) -> None:
+        """Raise where an architecture cannot be trained: those of the space and published cells can."""
+        if not isinstance(architecture, OutsideArchitecture):
+            self.check(architecture)
+
     def live(self, architecture: Architecture) -> tuple[Cell, ...]:
         """The cells without the edges that carry nothing."""
         return architecture.live if isinstance(architecture, OutsideArchitecture) else super().live(architecture)

@@ -28,13 +28,14 @@ from nesbs.spaces.operations import (
     supernet_norm,
 )
 from nesbs.spaces.shared_state import SharedState
-from nesbs.spaces.space import Member, PathNetwork, Space, Stem, check_network
+from nesbs.spaces.space import Member, PathNetwork, Space, Stem, check_network, check_space
 
 
 class EdgeSpace(Space):
     """One cell of `nodes` nodes, an edge between every two, one of `operations` on each edge."""
 
     def __init__(self, name: str, nodes: int, operations: tuple[str, ...]) -> None:
+        check_space(name, operations, nodes=nodes, least=2)
         self.name = name
         self.operations = operations
         self.kinds = ("cell",)
@@ -54,7 +55,11 @@ class EdgeSpace(Space):
 
     def encode(self, architecture: Architecture) -> tuple[int, ...]:
         """The index of the operation on each edge."""
-        return tuple(self.operations.index(op) for node in architecture.cells[0] for op, _ in node)
+        [cell] = architecture.cells
+        edges = [(target, op, source) for target, node in enumerate(cell, start=1) for op, source in node]
+        if [(target, source) for target, _, source in edges] != self.edges:
+            raise ValueError("other edges")
+        return tuple(self.operations.index(op) for _, op, _ in edges)
 
     def parse(self, text: str) -> Architecture:
         """Read the benchmark's own string, `|op~0|+|op~0|op~1|+…`."""

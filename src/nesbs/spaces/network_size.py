@@ -38,7 +38,7 @@ def layer_products(member: nn.Module, image: tuple[int, int, int]) -> Counter[nn
     Nothing is computed: the tensors have shapes alone, so that no device takes a shortcut past a layer.
     """
     products: Counter[nn.Module] = Counter()
-    training = member.training
+    modes = [(module, module.training) for module in member.modules()]
 
     def count(layer: nn.Module, _: object, outputs: torch.Tensor) -> None:
         products[layer] += outputs.numel() * layer.get_parameter("weight")[0].numel()
@@ -51,7 +51,8 @@ def layer_products(member: nn.Module, image: tuple[int, int, int]) -> Counter[nn
             tensors |= {name: nn.Parameter(tensor.to("meta")) for name, tensor in member.named_parameters()}
             torch.func.functional_call(member.eval(), tensors, (torch.zeros(1, *image, device="meta"),))
     finally:
-        member.train(training)
+        for module, training in modes:
+            module.training = training
         for hook in hooks:
             hook.remove()
     return products

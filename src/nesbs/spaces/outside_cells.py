@@ -67,9 +67,11 @@ def read_edges(text: str, kind: str) -> list[tuple[str, int]]:
 
 def _read_list(text: str, name: str, what: str) -> tuple[str, list[Any]]:
     """The list `name=[…]` in a text, as written and as data, read without trusting it."""
-    match = re.search(rf"\b{name}\s*=\s*(\[[^\]]*\])", text)
+    match = re.search(rf"\b{name}\s*=\s*(\[[^\]]*\]|range\((\d\d?), ?(\d\d?)\))", text)
     if match is None:
         raise NesbsError(f"no list {name}=[{what}] in {text!r}")
+    if match[2] is not None:  # as searches print it
+        return match[1], list(range(int(match[2]), int(match[3])))
     try:
         return match[1], list(ast.literal_eval(match[1]))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

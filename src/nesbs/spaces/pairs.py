@@ -18,10 +18,10 @@ from nesbs.spaces.architecture import Architecture, Cell, Variable, expect_text,
 from nesbs.spaces.choice_cell import Opened
 from nesbs.spaces.convolution import Convolution
 from nesbs.spaces.operations import Norm, Normalise, Partial, check_parts, member_norm, operation, supernet_norm
-from nesbs.spaces.outside_cells import AGAIN, KINDS, OutsideArchitecture, read_edges
+from nesbs.spaces.outside_cells import AGAIN, KINDS, read_edges
 from nesbs.spaces.pair_blocks import AuxiliaryTower, CellPlan, Design, ImageNetStem, PairCell
 from nesbs.spaces.shared_state import SharedState, join_states
-from nesbs.spaces.space import Member, PathNetwork, Space, Stem, check_network
+from nesbs.spaces.space import Member, PathNetwork, Space, Stem, check_network, check_space
 
 
 class PairSpace(Space):
@@ -39,6 +39,7 @@ class PairSpace(Space):
         member_size: tuple[int, int],
         supernet_size: tuple[int, int],
     ) -> None:
+        check_space(name, operations, nodes=nodes, least=1)
         self.name = name
         self.kinds = KINDS
         self.inputs = 2
@@ -88,10 +89,10 @@ class PairSpace(Space):
         """The pair and the operations of every node, −1 for operations on other edges."""
         indices = [-1] * len(self.variables)
         for kind, cell in zip(KINDS, architecture.cells, strict=True):
-            for target, node in enumerate(cell, start=2):
+            for target, node in zip(range(2, 2 + self.nodes), cell, strict=True):
+                pair = self.pairs(target).index(tuple(source for _, source in node))  # type: ignore[arg-type]
                 if (kind, target) in self._pair:
-                    pair = (node[0][1], node[1][1])
-                    indices[self._pair[kind, target]] = self.pairs(target).index(pair)
+                    indices[self._pair[kind, target]] = pair
                 for op, source in node:
                     indices[self._operation[kind, target, source]] = self.operations.index(op)
         return tuple(indices)
@@ -183,8 +184,7 @@ class PairSpace(Space):
         auxiliary: bool = False,
     ) -> Member:
         """The evaluation network of one architecture."""
-        if not isinstance(architecture, OutsideArchitecture):  # which may be trained
-            self.check(architecture)
+        self.check_member(architecture)
         check_network(stem=stem, classes=classes, in_channels=in_channels, channels=channels, cells=cells)
         cells, channels = cells or self.member_size[0], channels or self.member_size[1]
         design = Design(classes, in_channels, channels, cells, stem, auxiliary)
@@ -195,6 +195,10 @@ class PairSpace(Space):
             return operation(op.removesuffix(AGAIN), width, stride, norm)
 
         return Member(PairNetwork(self, plans, build, member_norm, design, cell_norm=norm), architecture)
+
+    def check_member(self, architecture: Architecture) -> None:
+        """Raise where an architecture cannot be trained: those of the space can."""
+        self.check(architecture)
 
     def cell_norm(self, architecture: Architecture) -> Norm:
         """BatchNorm inside a member's cells."""

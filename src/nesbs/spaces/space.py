@@ -126,10 +126,11 @@ class Space(ABC):
         return drawn[0] if count is None else drawn
 
     def __len__(self) -> int:
-        return self._count
+        return self.size
 
     @functools.cached_property
-    def _count(self) -> int:
+    def size(self) -> int:
+        """The number of architectures; `len` takes no more than 9·10^18."""
         return math.prod(
             sum(
                 math.prod(len(self.variables[child].choices) for child in self.children(root, choice))
@@ -190,6 +191,13 @@ class Space(ABC):
         ]
 
 
+def check_space(name: str, operations: tuple[str, ...], *, nodes: int, least: int) -> None:
+    """Raise where a space has too few nodes, no operations, or one twice."""
+    expect_whole(nodes, f"the number of nodes of space {name}", least=least)
+    if not operations or len(set(operations)) < len(operations):
+        raise NesbsError(f"space {name} needs operations that all differ, found {', '.join(operations) or 'none'}")
+
+
 def check_network(*, stem: Stem, **sizes: int | None) -> None:
     """Raise where a network cannot begin in such a way, or have such sizes (None: the space's own)."""
     if stem not in get_args(Stem):
@@ -197,6 +205,8 @@ def check_network(*, stem: Stem, **sizes: int | None) -> None:
     for name, size in sizes.items():
         if size is not None:
             expect_whole(size, name)
+    if stem == "imagenet" and sizes.get("channels") == 1:
+        raise NesbsError("the stem imagenet halves the channels: there must be two or more, found 1")
 
 
 class PathNetwork(nn.Module, ABC):

@@ -56,6 +56,10 @@ class Zoo(Mapping[str, Architecture]):
     def __getitem__(self, name: str) -> Architecture:
         return self.entry(name).architecture
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The architecture of a name, or `default` where there is none."""
+        return self.entry(name).architecture if name in self else default
+
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
