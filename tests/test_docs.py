@@ -89,7 +89,7 @@ def test_what_a_page_tells_its_reader_to_type_runs(page, place):
     names |= {"NAME": "fig-delta"} if page == "reproduce" else {}  # the quickest
     here = dict.fromkeys(("data.name=cifar10", "data.name=tinyimagenet16_120.npz"), "data.name=fashion-mini")
     here |= {"data.rare_classes=[cat,truck]": "data.rare_classes=[bag,coat]", "cifar10": "fashion-mini", "DATA": "."}
-    names |= here if page == "results" else {}
+    names |= here if page in ("results", "measure") else {}
     for command in commands(PAGES[page]):
         run_command(command, names)
     space = {}

@@ -11,6 +11,7 @@ import sys
 import time
 import typing
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_quiet_says_nothing(finished, capsys):
 def test_stages_one_by_one_give_what_run_gives(finished, tmp_path, capsys):
     folder = tmp_path / "run"
     assert call("evaluate", folder) == 2
-    assert "is not a run: `nesbs search RECIPE" in capsys.readouterr().err
+    assert "is not a run: `nesbs run RECIPE" in capsys.readouterr().err
     assert call("search", "toy", "--out", folder, *SET) == 0
     out = capsys.readouterr().out
     assert "estimated validation loss" in out
@@ -261,7 +262,8 @@ def test_ctrl_c_outside_of_any_work_leaves_no_traceback(capsys, monkeypatch):
 def test_ctrl_c_while_modules_are_imported_ends_the_command_at_once(tmp_path):
     """Neither a traceback nor a command that goes on with modules that are half imported."""
     command = [sys.executable, "-m", "nesbs", "run", "toy", "--out", str(tmp_path / "run")]
-    begun = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with & ignores Ctrl-C
+    begun = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=listening)
     time.sleep(1)
     begun.send_signal(signal.SIGINT)
     _, err = begun.communicate()

@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_listed_and_names_that_are_no_text_are_answered(
     [
         (["predict"], "Missing argument 'RUN'"),
         (["predict", "RUN"], "Missing argument 'FILE|FOLDER…'"),
-        (["predict", "EMPTY", "EMPTY"], "is not a run: `nesbs search RECIPE"),
+        (["predict", "EMPTY", "EMPTY"], "is not a run: `nesbs run RECIPE"),
         (["predict", "RUN", "EMPTY"], "there is no image in"),
         (["predict", "RUN", "missing.png"], "missing.png cannot be read as an image (No such file or directory)"),
         (["predict", "RUN", "missing.png", "--json", "EMPTY/a.json"], "no image could be read"),

@@ -330,7 +330,7 @@ def test_broken_records_are_complained_about(records: RunFiles, tmp_path: Path) 
 
 
 def test_a_folder_without_records_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(NesbsError, match="is not a run: `nesbs search RECIPE --out"):
+    with pytest.raises(NesbsError, match="is not a run: `nesbs run RECIPE --out"):
         write_report(tmp_path)
     with pytest.raises(NesbsError, match="is not a run"):
         write_report(tmp_path / "nowhere")

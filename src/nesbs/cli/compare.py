@@ -175,7 +175,7 @@ def _accuracies(table: str | None, column: str | None, recipe: Recipe) -> dict[s
     """What a table says of architectures, by their text; nothing without a table."""
     if table is None:
         if column is not None:
-            raise NesbsError("--column goes with --table")
+            raise NesbsError("--column goes with --table FILE.csv")
         return {}
     found = accuracy_table(files.expanded(table), column, get_space(recipe.space.name))
     return {str(architecture): accuracy for architecture, accuracy in found.items()}

@@ -82,7 +82,8 @@ class Computing(OnDevice):
     """The options of every command that trains or measures."""
 
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, max=MAX_SEED, help="Instead of the recipe's.")
+        int | None,
+        typer.Option("--seed", metavar="N", min=0, max=MAX_SEED, help="Instead of the recipe's; a run keeps its own."),
     ] = None
 
     @contextmanager

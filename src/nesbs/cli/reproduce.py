@@ -51,7 +51,8 @@ def reproduce(
     \b
     --scale smoke: minutes on a CPU, on the data inside the package.
     --scale hour: meant for minutes a name on a GPU; needs --set data.root=FOLDER.
-    --scale paper: the full setting; says what it costs and waits for --yes.
+    --scale paper: the full setting; says what it costs and asks; without a
+    terminal it wants --yes.
 
     Without a name: the names, one line each. Ends with a table in Markdown, LaTeX and CSV and a figure in PNG and SVG,
     all drawn from FOLDER/SCALE/NAME/record.json. The same command resumes. --set changes every recipe of

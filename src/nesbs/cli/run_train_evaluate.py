@@ -89,8 +89,8 @@ def train(
     nesbs train --architecture '|nor_conv_3x3~0|+…': any architecture, alone or several.
 
     The last three make a run folder of their own (--out), which evaluate and report take. Network and schedule are
-    those of the recipe DATA-SPACE where there is one, such as imagenet-darts; --recipe names another, --set changes
-    a setting.
+    those of the recipe DATA-SPACE where there is one, such as imagenet-darts, else of RUN, without one of
+    cifar10-SPACE; --recipe names another, --set changes a setting.
     """
     device = common.chosen_device()
     if zoo_name is None and not texts and data is None:

@@ -105,7 +105,8 @@ class Method(ABC):
     @property
     def no_curve(self) -> str:
         """Why a method that needs a training of its own has no budget curve."""
-        return f"--methods: {self.name} needs a training of its own: set rivals.measure=trained; it has no budget curve"
+        own = f"{self.name} needs a training of its own"
+        return f"--methods: {own}: set rivals.measure=trained for compare, leave it out of curves"
 
     def has_chosen(self, run: Path) -> bool:
         """Whether a run folder holds what the method chose."""

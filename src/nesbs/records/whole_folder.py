@@ -113,7 +113,7 @@ def check_begun(folder: Path) -> None:
         if (folder / RunRecord.FILE).is_file():
             raise NesbsError(f"{folder} lacks {RECIPE}, which every run has: copy it, too")
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            raise NesbsError(f"{folder} is not a run: `nesbs search RECIPE --out {folder}` makes one")
+            raise NesbsError(f"{folder} is not a run: `nesbs run RECIPE --out {folder}` makes one")
         inside = sorted(path.parent for path in folder.glob(f"*/{RECIPE}")) if folder.is_dir() else []
         runs = f"name one of the runs in it, such as {inside[0]}" if inside else "name the folder of a run"
         raise NesbsError(f"{folder} is not a run: {runs}")

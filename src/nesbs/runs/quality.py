@@ -66,7 +66,7 @@ class QualitySettings(Settings):
         if self.sizes is not None and max(self.sizes) > largest:
             raise ValueError(f"ensembles of {self.architectures} architectures can have up to {largest} members here")
         if self.column is not None and self.table is None:
-            raise ValueError("column goes with table")
+            raise ValueError("column goes with table, the CSV file that has it")
         trained = {"architectures", "candidates", "epochs", "sizes"} & self.model_fields_set
         if self.table is not None and trained:
             raise ValueError(f"{', '.join(sorted(trained))} have no effect with table, whose rows are the truth")
