@@ -848,6 +848,11 @@ def test_what_is_said_of_the_papers_method_above_its_paragraph_is_in_its_records
     header = " ".join(recipe_text("cifar10-nasbench201-paper").replace("#", " ").split())
     assert re.search(r"search (took \S+ to \S+ s beside other trainings)", paragraph)[1] in header
     assert f"it takes {tables.papers_search_alone():.0f} s on a GPU of its own, without choosing" in header
+    stages = tables.read("cifar10-table", "paper", "seed-32", "record.json")["stages"]
+    twice = tables.read("cifar10-table", "paper", "seed-32", "rivals", "nesbs-mc.json")["search_seconds"]
+    alone = twice - sum(stages[name]["seconds"] for name in ("supernet", "posterior", "rival nesbs-mc"))
+    reckoned = tables.papers_supernet_alone()
+    assert f"(the supernet, reckoned at {reckoned:.0f} s, took {alone:.0f} s alone where its kernels" in said
     accuracies = re.search(r"accuracy of (.*?) % in the mean", paragraph)[1].replace(" and", ",").split(", ")
     least, most = min(accuracies, key=float), max(accuracies, key=float)
     assert f"the chosen ones {least} to {most} % in the mean under five seeds by the benchmark" in header
