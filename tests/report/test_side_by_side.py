@@ -146,6 +146,7 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_written(tmp_path: Pa
         ([run, tmp_path / "c"], None, "is a comparison, which has a page of its own"),
         ([run], tmp_path / "x.html", "--out names the page of several runs"),
         ([run, run], tmp_path, "is a folder: name a file"),
+        ([run, run], tmp_path / "x.txt", "writes a page, such as .*x.html, found .*x.txt"),
     ):
         with pytest.raises(NesbsError, match=words):
             write_reports(runs, out)

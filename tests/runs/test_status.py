@@ -43,6 +43,15 @@ def test_what_is_done_and_what_remains(stopped, capsys):
     assert last == "no process is at work; the same command resumes"
 
 
+def test_after_a_search_the_next_command_is_named(tmp_path):
+    run = tiny(tmp_path / "run", changes=["posterior.steps=1"])
+    told = "no process is at work; the same command resumes"
+    run.posterior()
+    assert run_status(run.folder).process == told
+    run.selection()
+    assert run_status(run.folder).process == f"{told}, nesbs train {run.folder} too"
+
+
 def test_a_long_name_keeps_its_column():
     stages = (
         StageStatus("supernet", "done", 1.0, "cpu"),

@@ -25,8 +25,9 @@ def cost(
     ],
     gpus: Annotated[str, typer.Option("--gpus", metavar="N,N", help="How many GPUs; 1,8,64 by default.")] = "1,8,64",
     scale: Annotated[
-        str, typer.Option("--scale", metavar="smoke|hour|paper", help="Of a NAME of `nesbs reproduce`.")
-    ] = "paper",
+        str | None,
+        typer.Option("--scale", metavar="smoke|hour|paper", help="Of a NAME of `nesbs reproduce`; paper by default."),
+    ] = None,
     steps: Annotated[
         Path | None,
         typer.Option("--steps", metavar="FILE", help="Your machine's, of `python -m benchmarks --json FILE`."),
@@ -48,9 +49,11 @@ def cost(
         raise NesbsError(f"--gpus takes numbers from 1 to {MOST_GPUS:,}, found {gpus}")
     times = StepTimes.recorded() if steps is None else StepTimes.read(steps)
     if name in NAMES or (name.startswith(("table", "fig-")) and not Path(name).suffix):
-        if scale not in SCALES:
+        if scale not in (None, *SCALES):
             raise NesbsError(f"--scale takes one of {', '.join(SCALES)}, found {scale}")
-        record = experiment_cost(experiment(name), scale, times, counts, changes=tuple(changes or ()))
+        record = experiment_cost(experiment(name), scale or "paper", times, counts, changes=tuple(changes or ()))
+    elif scale is not None:
+        raise NesbsError(f"--scale is for the names of `nesbs reproduce`, and {name} is none")
     else:
         record = recipe_cost(load_recipe(name, changes or ()), times, counts, of=of)
     common.print(cost_as_text(record))

@@ -72,6 +72,8 @@ def zoo(
             raise NesbsError("--out draws one cell: name it")
         common.print(*(f"{each}\n{entry_text(each)}" for each in published))
         return
+    if out is not None and out.suffix.lower() != ".svg":
+        raise NesbsError(f"--out draws an SVG, such as {out.with_suffix('.svg')}, found {out}")
     space, architecture = get_space(published.entry(name).space), published[name]
     common.print(f"{name}\n{entry_text(name)}\n", cells_as_text(space, architecture), architecture)
     if out is not None:

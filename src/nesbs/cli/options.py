@@ -128,6 +128,8 @@ class Spread(Computing):
         """Have the workers that the options ask for inside a `with` block; None: those that the recipe names."""
         if processes() > 1 and (self.workers or self.ray):
             raise NesbsError("--workers and --ray train many networks, torchrun trains each with all its processes")
+        if self.gpus_each and not (self.workers or self.ray):
+            raise NesbsError("--gpus-each is the share of each worker: say how many by --workers, or where by --ray")
         if self.ray is not None:
             with connected(self.ray):
                 yield Workers(self.workers, on_ray=True, gpus_each=self.gpus_each)

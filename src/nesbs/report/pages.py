@@ -32,5 +32,7 @@ def write_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
     page = out or SIDE_BY_SIDE
     if len(runs) > 1 and page.is_dir():
         raise NesbsError(f"--out {page} is a folder: name a file, such as {page / SIDE_BY_SIDE}")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise NesbsError(f"--out writes a page, such as {page.with_suffix('.html')}, found {page}")
     pages = [write_comparison_page(folder) if is_comparison(folder) else write_report(folder) for folder in runs]
     return [*pages, write_side_by_side(runs, page)] if len(runs) > 1 else pages

@@ -10,6 +10,7 @@ from nesbs.runs.folder_lock import find_lock, in_words, is_at_work
 from nesbs.runs.plan import planned_stages
 
 DONE, RUNNING, BEGUN, STOPPED, TO_DO = "done", "running", "begun", "stopped", "to do"
+NEXT = {"members": "train", "uniform": "train", "evaluation": "evaluate"}  # the command that begins a stage by itself
 RAN = "ran"  # a stage that no recipe plans, such as an attack: whether more of it is wanted only its command knows
 
 
@@ -48,7 +49,11 @@ def run_status(folder: Path) -> RunStatus:
     names = {stage.name for stage in stages}
     others = ((name, entry) for name, entry in (record.stages or {}).items() if name not in names)
     stages += [StageStatus(name, RAN, entry.seconds, entry.device) for name, entry in others]
-    return RunStatus(tuple(stages), _process(folder, finished=all(stage.state in (DONE, RAN) for stage in stages)))
+    ahead = next((stage for stage in stages if stage.state not in (DONE, RAN)), None)
+    resumes = "the same command resumes"
+    if ahead is not None and ahead.state == TO_DO and ahead.name in NEXT:
+        resumes += f", nesbs {NEXT[ahead.name]} {folder} too"
+    return RunStatus(tuple(stages), _process(folder, finished=ahead is None, resumes=resumes))
 
 
 def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
@@ -70,12 +75,12 @@ def _points(run: Path) -> Iterator[str]:
         yield f"{points:,} point{'s' * (points > 1)} of curves"
 
 
-def _process(folder: Path, *, finished: bool) -> str:
+def _process(folder: Path, *, finished: bool, resumes: str = "the same command resumes") -> str:
     """Whether a process is at work on a folder, in words."""
     lock = find_lock(folder)
     if lock is None:
-        return "finished; no process is at work" if finished else "no process is at work; the same command resumes"
+        return "finished; no process is at work" if finished else f"no process is at work; {resumes}"
     who, at_work = in_words(lock), is_at_work(lock)
     if at_work is None:
         return f"in use by {who}; from here nobody can know whether it still is"
-    return f"at work: {who}" if at_work else f"stopped: {who} has ended; the same command resumes"
+    return f"at work: {who}" if at_work else f"stopped: {who} has ended; {resumes}"
