@@ -47,10 +47,12 @@ from nesbs.posterior import Posterior
 from nesbs.records import RunRecord
 from nesbs.records.recipe import flatten
 from nesbs.reproduce import NAMES, experiment
+from nesbs.reproduce.cost import experiment_cost
 from nesbs.reproduce.spec import paper_figures
 from nesbs.rivals import RivalSettings
 from nesbs.runs import load_recipe
 from nesbs.runs.recipe import recipe_names, recipe_text
+from nesbs.runs.step_times import StepTimes
 from nesbs.samplers import NoEnsembleError, SvgdRd
 from nesbs.spaces import SPACES, nasbench201
 
@@ -380,6 +382,11 @@ def test_what_was_made_twice_is_the_same_but_for_seconds():
     )
 
 
+def test_what_table_1_takes_from_nothing_is_what_the_command_says():
+    [alone] = experiment_cost(experiment("table1"), "hour", StepTimes.recorded(), [1]).schedules
+    assert f"in all {alone.seconds / 60:.0f} minutes by `nesbs cost table1" in words("reproduce")
+
+
 def test_only_what_can_be_reproduced_is_kept_as_such():
     assert {path.name for path in tables.REPRODUCED.iterdir()} == tables.experiments().keys()
 
@@ -660,8 +667,13 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     shown = [means[name] for name in ("nesbs", "likeliest", "nes-rs", "random")]
     alone = [100 * mean["member_error"]["mean"] for mean in shown]
     assert "an error of {:.2f}, {:.2f}, {:.2f} and {:.2f} % in the mean".format(*alone) in said
-    gains = [error - 100 * mean["error"]["mean"] for error, mean in zip(alone, shown, strict=True)]
-    assert "gains {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains) in said
+    seeds = {name: [seed["scores"] for seed in row["seeds"]] for name, row in record["methods"].items()}
+    gains = [
+        paired(*([100 * one[key] for one in seeds[name]] for key in ("member_error", "error")))
+        for name in ("nesbs", "likeliest", "nes-rs", "random")
+    ]
+    told = [f"{one.mean:.1f} ({one.low:.1f} to {one.high:.1f}" for one in gains]
+    assert "gains {} over seeds), {}), {}) and {}) points".format(*told) in said
     ours, rival, oracle = means["nesbs"], means["likeliest"], means["oracle"]
     assert f"best, tripled, is {100 * (ours['error']['mean'] - oracle['error']['mean']):.2f} points better" in said
     gap = record["methods"]["oracle"]["difference"]["error"]
@@ -689,7 +701,9 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     both = (*behind["nes-rs"], *behind["random"])
     assert "{} ({} to {}) and {} ({} to {}) points more than ours".format(*both) in readme
     full = tables.read("cifar10-headline", "comparison.json")["methods"]["nesbs"]["seeds"]
-    assert "an error of {:.2f} and {:.2f} %.".format(*(100 * seed["scores"]["error"] for seed in full)) in said
+    assert (
+        "an error of {:.2f} and {:.2f} % (two seeds).".format(*(100 * seed["scores"]["error"] for seed in full)) in said
+    )
     errors = {name: [seed["scores"]["error"] for seed in row["seeds"]] for name, row in record["methods"].items()}
 
     def apart(one, two):
@@ -710,6 +724,9 @@ def test_what_is_said_of_cifar10_is_in_the_record():
     assert f"as many seconds as our search: {ranges}" in said
     sizes = [record["methods"][name]["cost"]["multiply_adds"]["mean"] / 1e6 for name in ("nesbs", "nes-rs", "oracle")]
     assert "{:.0f} million multiply-adds an image, NES-RS's choice {:.0f}".format(*sizes) in said
+    larger = paired(*([seed["multiply_adds"] / 1e6 for seed in record["methods"][name]["seeds"]]
+                      for name in ("nesbs", "nes-rs")))  # fmt: skip
+    assert f"so {larger.mean:.0f} more ({larger.low:.0f} to {larger.high:.0f} over seeds)" in said
     assert f"the benchmark's best has {sizes[2]:.0f}; with equal sizes" in said
     slowest = max(record["methods"]["random"]["seeds"], key=lambda seed: seed["training_seconds"])
     assert f"of seed {slowest['seed']} ({slowest['training_seconds']:.0f} s)" in said
@@ -740,12 +757,20 @@ def test_what_is_said_of_the_attacked_ensemble_is_in_the_record():
 
 def test_what_is_said_of_data_nobody_tuned_on_is_in_the_records():
     """The sides of all intervals, by error and by NLL: over seeds, and over images."""
-    sides = {}
+    sides, took = {}, {"ours": [], "theirs": [], "training": []}
     for folder in tables.ELSEWHERE:
         record = tables.read("demo-elsewhere", folder, "comparison.json")
+        for name, row in record["methods"].items():
+            took["training"] += [seed["training_seconds"] for seed in row["seeds"]]
+            if name in ("nesbs", "deep", "urs"):
+                took["ours" if name == "nesbs" else "theirs"] += [seed["search_seconds"] for seed in row["seeds"]]
         for measure in ("error", "nll"):
             found = [tuple(map(tables._side, pair)) for pair in tables._apart(record, measure)]
             sides[folder, measure] = dict(zip(list(record["methods"])[1:], found, strict=True))
+    spans = {name: f"{min(seconds):.0f} to {max(seconds):.0f} s" for name, seconds in took.items()}
+    said = words("results")
+    assert f"trained for two epochs, in {spans['theirs']}, our search in {spans['ours']};" in said
+    assert f"an ensemble's training {spans['training']}." in said
     same, lost, over_images = (0, 0), (1, 1), (0, 1)
     assert sides == {
         ("few-labels", "error"): {"deep": same, "urs": over_images, "likeliest": over_images, "random": same},
@@ -802,10 +827,10 @@ def test_what_is_left_out_can_be_asked_for():
     """The settings that the page names for it are the recipe's."""
     [section] = re.findall(r"### Left out so far\n(.*?)\n## ", PAGES["results"], re.S)
     asked = re.findall(r"`(--set\s[^`]*)`", section)
-    assert len(asked) == 13
+    assert len(asked) == 14
     for settings in asked:
         changes = [part.strip() for part in settings.split("--set")[1:]]
-        recipe = "cifar10-nasbench201" + "-paper" * ("supernet.cells" in settings)
+        recipe = "cifar10-nasbench201" + "-paper" * ("supernet.cells" in settings or "ensemble.size" in settings)
         assert load_recipe(recipe, changes) != load_recipe(recipe), settings
 
 
@@ -838,7 +863,7 @@ def test_what_is_said_of_the_papers_method_above_its_paragraph_is_in_its_records
     by_draws = [100 * seed["scores"]["error"] for seed in drawn["seeds"]]
     more = [100 * drawn["difference"]["error"][key] for key in ("mean", "low", "high")]
     assert f"By Monte Carlo it has {min(by_draws):.1f} to {max(by_draws):.1f} %, " in said
-    assert "%, {:.1f} points more than ours ({:.1f} to {:.1f}). With one cell".format(*more) in said
+    assert "%, {:.1f} points more than ours ({:.1f} to {:.1f})".format(*more) in said
     order, orders = findings.orders_by_depth()
     for page in ("ranking", NOTES):
         assert re.search(rf"with {order:.2f} \(one seed\), (of the second|and) with −{-min(orders):.2f} to "
@@ -882,6 +907,10 @@ def test_what_is_said_of_five_members_is_in_the_record():
         "NES-RS has {:.2f} and {:.2f} % with five, {:.2f} and {:.2f} with three; URS {:.2f} and {:.2f}, and {:.2f} and "
     )
     assert (told + "{:.2f}.").format(*found) in said
+    trained = [seed["training_seconds"] for seed in rows["likeliest-5"]["seeds"]]
+    assert "beside the likeliest ({1:.0f} s, under seed 31 {0:.0f} s)".format(*trained) in said
+    candidates = [[seed["evaluations"] for seed in rows[f"{name}-5"]["seeds"]] for name in ("urs", "nes-rs")]
+    assert candidates == [[5, 5], [9, 9]]
 
 
 def test_what_is_said_of_the_recipe_in_full_is_in_the_record():
