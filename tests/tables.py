@@ -141,13 +141,13 @@ def parts():
 
 
 TABLE_ROWS = {  # rows of results/cifar10-table, in the page's words
-    "nesbs": "`nesbs`, ours",
-    "nesbs-mc": "`nesbs-mc`, ours by Monte Carlo",
+    "nesbs": "`nesbs` (ours)",
+    "nesbs-mc": "`nesbs-mc` (ours by Monte Carlo)",
     "paper": "the paper's method to the letter",
     "paper-mc": "the paper's method by Monte Carlo",
     "likeliest": "deep ensemble of the posterior's likeliest",
     "deep": "deep ensemble of the best of the pool",
-    "oracle": "deep ensemble of the benchmark's best, an oracle's",
+    "oracle": "an oracle's deep ensemble of the benchmark's best",
     "nes-rs-50": "`nes-rs` with 50 candidates",
 }
 
@@ -155,7 +155,7 @@ TABLE_ROWS = {  # rows of results/cifar10-table, in the page's words
 def _row_name(record, name):
     """A row in words, with the number of its members where that is not the reference's."""
     method, five = name.removesuffix("-5"), name.endswith("-5")
-    size = ", five members" if five else ", three members"
+    size = " with five members" if five else " with three members"
     return TABLE_ROWS.get(method, f"`{method}`") + size * (five != record["reference"].endswith("-5"))
 
 

@@ -938,7 +938,7 @@ def test_what_is_said_of_the_recipe_in_full_is_in_the_record():
     assert (
         "an error of {:.2f} % (three) and {:.2f} % (five) in the mean, the oracle's of {:.2f} %".format(*alone) in said
     )
-    assert f"an oracle's, {oracle:.2f} % (one seed), is as far below the paper's deep ensemble" in said
+    assert f"of the benchmark's best, {oracle:.2f} % (one seed), is as far below the paper's deep ensemble" in said
     three, many = (rows[name]["seeds"][0]["architectures"] for name in ("nesbs", "nesbs-5"))
     assert set(three) < set(many)
     found = [tables.read("cifar10-headline", *parts, "posterior.json") for parts in (["seed-31"], ["five", "seed-31"])]
