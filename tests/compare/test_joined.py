@@ -93,11 +93,11 @@ def test_rows_are_paired_over_images(record):
 def test_the_page_says_what_is_beyond_chance_and_what_is_not(record):
     value = record.to_json()
     table = tables.compared(value)
-    assert "| `nesbs`, ours | 5 | 24.00 | 0.2400 | – | – | 0.0123 | – |" in table
+    assert "| `nesbs` (ours) | 5 | 24.00 | 0.2400 | – | – | 0.0123 | – |" in table
     # Seconds as measured, and alone: our search whole, a pool's by the epochs of its candidates, members by theirs.
-    assert "| `nesbs`, ours | 5 | 93 (56) | 90 (51) | 3.0 |" in table
+    assert "| `nesbs` (ours) | 5 | 93 (56) | 90 (51) | 3.0 |" in table
     assert f"| `urs` | 5 | 93 ({100 * 12 * 136 * 0.01092 / 3:.0f}) | 0 | 3.0 |" in table
-    assert "| `nesbs`, ours | 5 | 93 (56) | 90 (426) | 3.0 |" in tables.compared(value, 200)
+    assert "| `nesbs` (ours) | 5 | 93 (56) | 90 (426) | 3.0 |" in tables.compared(value, 200)
     assert "| `urs` | +11.00 (+9.76 to +12.24) | +11.00 (" in table
     assert "| `nes-rs` with 50 candidates | −10.00 | −10.00 (" in table
     said = tables.beyond_chance(value, "error")

@@ -22,7 +22,7 @@ from nesbs.cluster import Workers, run_tasks
 from nesbs.compare.budgets import budgeted
 from nesbs.compare.harness import Harness
 from nesbs.compare.methods import METHODS, named_methods
-from nesbs.compare.over_seeds import begin, compare
+from nesbs.compare.over_seeds import begin, compare, train_searched
 from nesbs.compare.pool import Pool
 from nesbs.ensemble import design_member, forward_select, scorer
 from nesbs.errors import NesbsError
@@ -353,6 +353,17 @@ def test_what_workers_train_anew_is_counted_anew(without_weights):
         network.count(2.0)
         network.count(1.0)
     assert pool.seconds(chosen) == 3 * len(chosen)
+
+
+@pytest.mark.parametrize(("names", "stages"), [(["urs", "nes-re"], []), (["urs", "rsps"], ["supernet"])])
+def test_workers_train_a_supernet_where_a_method_asks_for_it(whole, tmp_path, monkeypatch, names, stages):
+    shutil.copytree(whole[0] / "seed-0", tmp_path / "run")
+    for gone in [tmp_path / "run" / "supernet.safetensors", *(tmp_path / "run" / "rivals").iterdir()]:
+        gone.unlink()
+    asked = []
+    monkeypatch.setattr("nesbs.compare.over_seeds.train_ahead", lambda networks, *_: asked.extend(networks))
+    train_searched([Harness(Run.open(tmp_path / "run"))], [METHODS[name] for name in names], Workers(2), Progress())
+    assert [each.stage for each in asked] == stages  # the pool is trained
 
 
 def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):

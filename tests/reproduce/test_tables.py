@@ -571,4 +571,4 @@ def test_a_page_has_the_rows_that_were_run_and_what_they_took(name, tmp_path):
     assert len(rows) >= 2
     if name == "table1":  # of the paper's ten rows
         assert [row.split("|")[1].strip() for row in rows[1:]] == ["ENAS", "NESBS (SVGD-RD)"]
-    assert tables.measured(tmp_path).startswith(f"Minutes on a GPU: `{name}` 12.6. The sum is 12.6 minutes; ")
+    assert tables.measured(tmp_path).startswith(f"Minutes on a GPU: `{name}` 12.6. The sum is 12.6 minutes, ")

@@ -82,12 +82,18 @@ def train_searched(
     for harness in harnesses:
         run, unlimited = harness.run, harness.settings.seconds is None
         searching = [method for method in methods if not method.has_chosen(run.folder)]
-        networks += supernet_ahead(run) if searching else []
+        networks += supernet_ahead(run) if _uses_supernet(harness, searching) else []
         own = [each for method in searching for each in method.trains_ahead(harness)] if unlimited else []
         networks += {each.network.checkpoint: each for each in own}.values()  # some are several methods' at once
         if unlimited and any(method.trains_pool(run.recipe) for method in searching):
             networks += harness.judged.to_train(harness.judged.missing(harness.candidates))
     train_ahead(networks, workers, progress)
+
+
+def _uses_supernet(harness: Harness, methods: Sequence[Method]) -> bool:
+    """Whether any of the methods asks for the supernet: a folder kept without it would train it again."""
+    judging = ("supernet" in each.stages and not each.trains_pool(harness.run.recipe) for each in methods)
+    return any(judging) or (harness.settings.measure == "supernet" and bool(methods))
 
 
 def train_chosen(harnesses: Sequence[Harness], methods: Sequence[Method], workers: Workers, progress: Progress) -> None:

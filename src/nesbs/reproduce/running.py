@@ -116,7 +116,8 @@ def run_discrepancy(work: Work) -> None:
     """Run Figure 4: the likeliest architecture against the best, under either posterior."""
     for label, _, harnesses in work.all_seeds():
         if work.workers is not None and work.workers.take(2):
-            train_searched(harnesses, [paper_method("nesbs" + BEST_RESPONSE)], work.workers, work.progress)
+            methods = [paper_method(name) for name in ("nesbs", "nesbs" + BEST_RESPONSE)]
+            train_searched(harnesses, methods, work.workers, work.progress)
         for harness in harnesses:
             _save_discrepancies(work, label, harness.run)
 
