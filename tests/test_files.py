@@ -209,3 +209,19 @@ def test_numpys_own_words_are_known():
         np.empty(2**58, np.uint8)
     assert "asked for at once" in out_of_memory(raised.value)
     assert out_of_memory(RuntimeError("shape '[2, 3]' is invalid for input of size 5")) is None
+
+
+def test_a_new_folder_that_could_not_be_filled_is_gone_again(tmp_path):
+    def fill(folder):
+        with files.new_folder(folder) as place:
+            files.write_text(place / "members" / "0", "written")
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fill(tmp_path / "half")
+    assert not (tmp_path / "half").exists()
+    with files.new_folder(tmp_path / "half") as place:
+        files.write_text(place / "0", "written")
+    with pytest.raises(NesbsError, match="half is there and not empty"), files.new_folder(tmp_path / "half"):
+        pass
+    assert (tmp_path / "half" / "0").is_file()

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,6 +52,18 @@ def _replacing(path: Path) -> Iterator[Path]:
         raise _cannot_write(path, error) from None
     finally:
         discard(temporary)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder that is not there, or empty, to write into; where the block fails, what it wrote goes again."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise NesbsError(f"{path} is there and not empty: name a new folder")
+    try:
+        yield path
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _cannot_write(path: Path, error: Exception) -> NesbsError:

@@ -93,6 +93,7 @@ WRONG = {
     "a gap in the labels": ((IMAGES, LABELS * 2), "no training image has label 1"),
     "negative labels": ((IMAGES, LABELS - 1), "labels must lie between 0 and 2"),
     "one class": ((IMAGES, LABELS * 0), "two classes or more are needed"),
+    "names and numbers": ((IMAGES, list("abca") * 5, IMAGES, LABELS), "both names or both numbers, or give"),
     "an unknown test label": ((IMAGES, list("abc" * 6 + "ab"), IMAGES, ["d"] * 20), "a label is called 'd'"),
 }
 

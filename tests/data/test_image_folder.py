@@ -91,6 +91,12 @@ def test_photos_in_a_format_that_cannot_be_read_are_named_not_passed_over(tmp_pa
         load_dataset(tmp_path)
 
 
+def test_a_class_may_be_called_as_programs_call_their_own_names(tmp_path):
+    write_folder(tmp_path)
+    shutil.copytree(next(tmp_path.rglob("*.png")).parent, tmp_path / "__none__")
+    assert "__none__" in load_dataset(tmp_path).train.class_names
+
+
 def test_folders_that_programs_make_for_themselves_are_passed_over(tmp_path):
     write_folder(tmp_path)
     before = load_dataset(tmp_path)

@@ -66,6 +66,19 @@ def test_stratified_leaves_something_on_either_side():
     rest, held_out = stratified(torch.tensor([0, 0, 1, 1, 1]), 0.01, seed=0)
     assert len(held_out) == 2
     assert len(rest) == 3
+    rest, _ = stratified(torch.tensor([0, 1, 1, 1, 1]), 0.9, seed=0)
+    assert 0 in rest  # the only image of its class
+
+
+def test_the_only_image_of_a_class_stays_where_parts_are_taken(tmp_path):
+    labels = np.array([0] + [1] * 10 + [2] * 10)
+    images = np.arange(21, dtype=np.uint8)[:, None, None] + np.zeros((21, 8, 8), np.uint8)
+    path = tmp_path / "one.npz"
+    np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels, classes=np.array([b"a", b"b", b"c"]))
+    for settings in ({"train_limit": 10}, {"calibration_fraction": 0.6}, {"rare_classes": ("a", "b")}):
+        train = load_dataset(path, **settings).train
+        assert train.labels.bincount()[0] == 1, settings
+    assert train.class_names == ("a", "b", "c")
 
 
 def test_limits_keep_the_classes_in_proportion():
@@ -210,6 +223,14 @@ def test_a_file_of_sixteen_bits_that_uses_few_of_them_is_refused(tmp_path, large
         View("L", 8).read(file)
     Image.fromarray(np.zeros((8, 8), np.uint16)).save(file)
     assert View("L", 8).read(file).max() == 0
+
+
+@pytest.mark.parametrize(("values", "said"), [((0, 1e6), "0 and 1e"), ((-5000, 5000), "-5000 and 5000")])
+def test_a_file_of_more_than_sixteen_bits_is_refused(tmp_path, values, said):
+    file = str(tmp_path / "wide.tif")
+    Image.fromarray(np.linspace(*values, 64, dtype=np.float32).reshape(8, 8)).save(file)
+    with pytest.raises(NesbsError, match=rf"wide.tif .*its pixels lie between {said}"):
+        View("L", 8).read(file)
 
 
 def test_of_a_palette_with_transparent_entries_the_colours_count(tmp_path):

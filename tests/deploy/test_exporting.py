@@ -263,7 +263,7 @@ def test_a_run_of_half_the_size_answers_and_is_measured_as_the_run_is(run, tmp_p
     assert found["nll"] == pytest.approx(before["nll"], abs=0.001)
     assert both["nll"] == pytest.approx({"run": before["nll"], "half": found["nll"]}, abs=1e-6)
     assert call("export", run, "--out", out, "--to", "half") == 2
-    assert "half is there already: name a new folder" in capsys.readouterr().err
+    assert "half is there and not empty: name a new folder" in capsys.readouterr().err
 
 
 def test_measuring_a_run_of_half_the_size_trains_nothing(tmp_path):

@@ -134,6 +134,7 @@ def test_every_form_of_a_colour_image_is_the_same_image(images, count, mode):
             r"may be one image or several grey ones: give image.transpose\(1, 2, 0\) or images\[..., None\]",
         ),
         (torch.from_numpy(COLOUR), r"found \(30, 20, 3\), which may be"),
+        (torch.cat([FIRST, FIRST[:1]]), r"found \(4, 30, 20\), which may be"),
         (torch.from_numpy(np.stack([COLOUR] * 2)), r"\(channels, height, width\) .*found \(2, 30, 20, 3\)"),
         (torch.stack([FIRST] * 2).numpy(), r"\(height, width, channels\) .*found \(2, 3, 30, 20\)"),
         (noise(2, 3, 20, 3), r"found \(2, 3, 20, 3\)"),  # channels first or last?

@@ -217,6 +217,8 @@ def test_what_is_no_finished_run_is_named(tmp_path, moved):
         nesbs.load(tmp_path)
     with pytest.raises(nesbs.NesbsError, match="run must be the folder of a run, found 3"):
         nesbs.load(3)
+    with pytest.raises(nesbs.NesbsError, match="device 'meta' cannot be used"):
+        nesbs.load(moved, device="meta")
     with pytest.raises(nesbs.NesbsError, match="device 'abacus' cannot be used"):
         nesbs.load(moved, device="abacus")
     shutil.rmtree(moved / "members")
@@ -273,7 +275,7 @@ def test_grey_images_are_answered_by_a_grey_run_and_logits_are_averaged_where_th
     assert (classifier.view.mode, classifier.temperature) == ("L", 1.0)
     expected = logits.mean(0).softmax(-1)
     grey = run.data.test.images[:, 0]
-    torch.testing.assert_close(classifier.predict_proba(grey), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(classifier.predict_proba([*grey]), expected, rtol=1e-5, atol=1e-6)
     colour = grey[:, None].expand(-1, 3, -1, -1).contiguous()  # the same greys in colour
     torch.testing.assert_close(classifier.predict_proba(colour), expected, rtol=1e-5, atol=1e-6)
 

@@ -93,6 +93,20 @@ def test_saved_and_loaded_it_answers_the_same(fitted, tmp_path):
         fitted.save(tmp_path / "kept")
 
 
+def test_numbers_of_numpy_as_parameters_are_saved_as_numbers(fitted, tmp_path):
+    """As scikit-learn's compute_class_weight and a search over parameters hand them over."""
+    given = {"seed": np.int64(3), "settings": {**SEARCHED, "members.epochs": np.int64(2)}}
+    weights = {np.str_(name): np.float64(1.5) for name in fitted.classes_}
+    one = clone(fitted).set_params(**given, class_weight=weights)
+    for name in ("classes_", "image_shape_", "_files"):
+        setattr(one, name, getattr(fitted, name))
+    one.classifier_ = fitted.classifier_
+    one.save(tmp_path / "kept")
+    loaded = NesbsClassifier.load(tmp_path / "kept").get_params()
+    assert {name: loaded[name] for name in given} == given
+    assert loaded["class_weight"] == weights
+
+
 def test_a_saved_one_that_is_not_whole_is_refused(fitted, tmp_path):
     with pytest.raises(NesbsError, match=r"has no sklearn.json, as a NesbsClassifier has: nesbs.load opens runs"):
         NesbsClassifier.load(tmp_path)

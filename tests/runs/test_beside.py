@@ -111,3 +111,10 @@ def test_nothing_is_begun_where_no_search_comes_or_nobody_asks(alone, tmp_path, 
     for run in (fixed, without, alone):
         with run.uniform_beside():
             assert run._beside is None
+
+
+def test_nothing_is_written_beside_a_search_that_failed_once_its_lock_is_gone(tmp_path, two_cores):
+    run = tiny(tmp_path / "run", changes=TWO)
+    with pytest.raises(ValueError, match="search"), run.uniform_beside():
+        raise ValueError("the search failed")
+    assert not run._beside._thread.is_alive()

@@ -51,7 +51,10 @@ def splits(arrays: Mapping[str, np.ndarray], source: str, test_fraction: float =
             f"found {printable(', '.join(arrays))[:200] or 'none'}"
         )
     if "classes" in arrays:
-        names = tuple(str(name) for name in np.atleast_1d(arrays["classes"]))
+        names = tuple(
+            name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+            for name in np.atleast_1d(arrays["classes"])
+        )
     else:
         present = sorted(set(labels.tolist()))
         if present and present[0] >= 0 and present != list(range(len(present))):
@@ -151,7 +154,7 @@ def _weights(arrays: Mapping[str, np.ndarray]) -> torch.Tensor | None:
     if array.dtype.kind not in "iuf":
         raise NesbsError(f"sample_weights must be numbers, found {array.dtype}")
     weights = torch.from_numpy(array.astype(np.float64))
-    check_weights(weights, len(counted))
+    check_weights(weights, counted.size)
     return weights
 
 

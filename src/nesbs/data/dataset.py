@@ -95,7 +95,7 @@ class Dataset:
 def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, Tensor]:
     """Split indices at random, class by class: (the rest, `fraction` of each class), each in random order.
 
-    A class of two images or more has at least one on either side.
+    A class of two images or more has at least one on either side; a class of one has it in the rest.
 
     >>> rest, held_out = stratified(torch.tensor([0] * 10 + [1] * 10), 0.3, seed=0)
     >>> len(rest), len(held_out)
@@ -108,7 +108,7 @@ def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, T
     for label in labels.unique():
         index = order[labels[order] == label]
         count = round(len(index) * fraction)
-        if len(index) > 1 and 0 < fraction < 1:
+        if 0 < fraction < 1:
             count = min(max(count, 1), len(index) - 1)
         held_out.append(index[:count])
         rest.append(index[count:])

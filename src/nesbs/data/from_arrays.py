@@ -69,6 +69,8 @@ def from_arrays(
         listed_labels(labels, "labels"),
         *([] if test_labels is None else [listed_labels(test_labels, "test_labels")]),
     ]
+    if class_names is None and len({each.dtype.kind == "U" for each in listed}) > 1:
+        raise NesbsError("labels and test_labels must be both names or both numbers, or give class_names")
     if class_names is None and listed[0].dtype.kind == "U":
         class_names = np.unique(listed[0]).tolist()
     numbered = [_numbered(each, class_names) for each in listed]

@@ -25,7 +25,7 @@ ENDINGS |= {".heic", ".heif", ".avif", ".jp2"}  # Pillow may not read them: they
 CSV = ".csv"
 TRAIN_NAMES = ("train", "training")
 TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there is the test part
-HIDDEN = (".", "__", "@eaDir")  # how names of folders begin that programs make for themselves
+HIDDEN = (".", "__MACOSX", "__pycache__", "@eaDir")  # how names of folders begin that programs make for themselves
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,9 @@ def _to_bytes(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.float64)
     if not np.isfinite(values).all():
         raise ValueError("some of its pixels are not numbers")
-    largest = values.max(initial=0)
+    least, largest = values.min(initial=0), values.max(initial=0)
+    if least < 0 or largest > 65535:
+        raise ValueError(f"its pixels lie between {least:g} and {largest:g}: save it with bytes from 0 to 255")
     if image.mode == "F" and 0 < largest <= 1:
         raise ValueError("its pixels are floats from 0 to 1: save it with bytes from 0 to 255")
     sixteen = image.mode.startswith("I;16") or largest > 255

@@ -170,7 +170,8 @@ def _with_rare_classes(train: Split, settings: DataSettings) -> Split:
     if not settings.rare_classes:
         return train
     labels = train.labels.cpu()
-    rare = torch.isin(labels, torch.tensor([train.class_names.index(name) for name in settings.rare_classes]))
+    numbers = torch.tensor([train.class_names.index(name) for name in settings.rare_classes])
+    rare = torch.isin(labels, numbers) & (labels.bincount()[labels] > 1)  # a class's only image stays
     seed = rng.derive(settings.split_seed, "rare classes")
     kept = rare.nonzero()[:, 0][stratified(labels[rare], settings.rare_fraction, seed=seed)[1]]
     return train.subset(torch.cat([(~rare).nonzero()[:, 0], kept]).sort().values).compact()

@@ -28,8 +28,12 @@ def write_half_run(run: Path, out: Path) -> int:
     ...     size < sum(path.stat().st_size for path in Path(folder).glob("run/members/*"))
     True
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise NesbsError(f"{out} is there already: name a new folder")
+    with files.new_folder(out):
+        _write(run, out)
+    return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+
+
+def _write(run: Path, out: Path) -> None:
     load(run)  # raises where the run is not finished, or damaged
     record = ClassifierRecord.read(run / MEMBERS / ClassifierRecord.FILE)
     members = []
@@ -55,7 +59,6 @@ def write_half_run(run: Path, out: Path) -> int:
         files.write_text(out / name, files.read_text(run / name))
     record.replace(members=tuple(members)).write(out / MEMBERS / ClassifierRecord.FILE)
     files.write_text(out / RECIPE, recipe.to_yaml())  # last: it says that a run is there
-    return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
 
 
 def _of(run: Path, place: int) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _separate(images: np.ndarray | Tensor) -> Iterator[np.ndarray | Tensor]:
         yield images
         return
     if len(shape) == 3:
-        if shape[0] == 3 or shape[-1] in CHANNELS:
+        if shape[0] in ((3, 4) if layout is TENSOR else (3,)) or shape[-1] in CHANNELS:
             single = "[image]" if layout is TENSOR else "image.transpose(1, 2, 0)"
             several = "images[:, None]" if layout is TENSOR else "images[..., None]"
             layout.refuse(shape, f", which may be one image or several grey ones: give {single} or {several}")

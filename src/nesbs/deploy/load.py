@@ -60,6 +60,8 @@ def usable_device(name: str) -> torch.device:
     expect(name, (str, torch.device), "device must be a name such as cpu or cuda")
     try:
         device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it holds no values")
         torch.empty(0, device=device)
         make_current(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

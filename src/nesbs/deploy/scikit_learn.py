@@ -135,12 +135,10 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted estimator into a new folder, without pickles; `nesbs predict` takes the folder too."""
         check_is_fitted(self)
         expect(folder, (str, Path), "folder must be the name of a new folder")
-        place = files.expanded(folder)
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise NesbsError(f"{place} is there and not empty: name a new folder")
-        for name, content in self._files.items():
-            files.write_bytes(place / MEMBERS / name, content)
-        self._record().write(place / SklearnRecord.FILE)
+        with files.new_folder(files.expanded(folder)) as place:
+            for name, content in self._files.items():
+                files.write_bytes(place / MEMBERS / name, content)
+            self._record().write(place / SklearnRecord.FILE)
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "cpu") -> Self:
@@ -206,14 +204,20 @@ class NesbsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _record(self) -> SklearnRecord:
+        weight = self.class_weight
         return SklearnRecord(
             recipe=str(self.recipe),
-            seed=self.seed,
-            settings=None if self.settings is None else json.loads(json.dumps(dict(self.settings))),
-            class_weight=[*self.class_weight.items()] if isinstance(self.class_weight, Mapping) else self.class_weight,
+            seed=_plain(self.seed),
+            settings=None if self.settings is None else json.loads(json.dumps(dict(self.settings), default=_plain)),
+            class_weight=[(*map(_plain, pair),) for pair in weight.items()] if isinstance(weight, Mapping) else weight,
             labels=self.classes_.tolist(),
             image_shape=self.image_shape_,
         )
+
+
+def _plain(value: Any) -> Any:
+    """A number or text of NumPy as Python's, as JSON takes it."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _content(images: np.ndarray, numbers: np.ndarray, classes: np.ndarray, weights: np.ndarray | None) -> str:

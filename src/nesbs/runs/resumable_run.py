@@ -246,6 +246,10 @@ class Run(OpenedRun):
             self._beside = Beside(self.folder, UNIFORM, networks, workers)
             try:
                 yield
+            except Exception:
+                self._beside.end()
+                self._beside.join()  # nothing is written once the lock is gone
+                raise
             finally:
                 self._beside.end()
 
