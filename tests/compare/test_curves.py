@@ -290,3 +290,10 @@ def test_points_of_something_else_are_named(tmp_path):
     files.write_json(tmp_path / "curves.json", {"a": None})
     with pytest.raises(NesbsError, match=r"curves.json is not what `nesbs curves` writes: remove it"):
         _earlier(tmp_path / "curves.json", 4)
+
+
+def test_a_value_given_twice_is_one_point():
+    """Else its seeds would count twice, and intervals be too narrow."""
+    once = CurveGrid(["nesbs", "urs"], budgets=[8], sizes=[2], temperatures=[1.0], deltas=[0.5])
+    twice = CurveGrid(["nesbs", "urs"], budgets=[8, 8], sizes=[2, 2], temperatures=[1, 1.0], deltas=[0.5, 0.5])
+    assert twice.points(recipe()) == once.points(recipe())

@@ -588,3 +588,9 @@ def test_who_follows_a_comparison_is_told_losses_and_test_figures_of_every_seed(
         assert ("test/nll of urs", scores["nll"], 0) in figures
         epochs = sum(epochs for of, epochs, *_ in trained if of == seed)
         assert sum("loss of" in name for name, *_ in figures) == epochs
+
+
+def test_a_budget_in_seconds_is_not_taken_where_deltas_are_tried_one_by_one(tmp_path):
+    with pytest.raises(NesbsError, match=r"rivals\.seconds needs search\.tune=grid"):
+        compare(recipe("search.tune=bayesian", "rivals.seconds=20"), tmp_path / "run", ["nesbs-mc"])
+    assert not (tmp_path / "run").exists()

@@ -92,3 +92,7 @@ def test_a_threshold_keeps_its_error_on_other_images():
         assert answered.double().mean() > 0.1
 
     assert 0.25 < sum(errors) / len(errors) < 0.31
+
+
+def test_a_coverage_of_almost_nothing_reaches_the_smallest_score():
+    assert conformal.quantile(torch.linspace(0, 1, 101), 1e-12) == 0

@@ -12,7 +12,7 @@ from nesbs.errors import NesbsError
 from nesbs.evaluation import evaluate
 from nesbs.rivals import deep, evolve, mc_droppath, mutate, nes_re, nes_rs, single_best, snapshot, uniform_pool, urs
 from nesbs.rivals.snapshot import cycles
-from nesbs.spaces import darts, nasbench201, toy_edges, toy_pairs, zoo
+from nesbs.spaces import EdgeSpace, darts, nasbench201, toy_edges, toy_pairs, zoo
 from nesbs.training import learning_rate
 
 SPACE = toy_edges()
@@ -195,3 +195,9 @@ def test_a_deep_ensemble_is_one_architecture_and_many_beginnings():
     data = load_dataset("fashion-mini", train_limit=100, test_limit=50)
     ensemble = train_ensemble(SPACE, deep(list(SPACE)[-1], 2).architectures, data.train, epochs=1, cells=1, channels=2)
     assert evaluate(ensemble, data.test).disagreement > 0
+
+
+def test_a_mutation_leaves_alone_what_has_no_other_choice():
+    space = EdgeSpace("one", nodes=3, operations=("nor_conv_3x3",))
+    [parent] = space
+    assert {mutate(space, parent, generator=torch.Generator().manual_seed(seed)) for seed in range(8)} == {parent}

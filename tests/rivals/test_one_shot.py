@@ -1,5 +1,6 @@
 """One-shot methods: each finds what was planted, keeps to its own rule, and resumes."""
 
+import importlib
 import math
 from functools import partial
 
@@ -110,6 +111,15 @@ def test_the_planted_architecture_is_found(name, make, planted):
     held_out = SearchValid(**vars(train))
     found = SEARCHES[name](SearchRequest(space, train, held_out, settings, learning_rate=rate, **more))
     assert found.architecture == target
+
+
+def test_gdas_cools_from_its_first_epoch_to_its_last(noise, monkeypatch):
+    module = importlib.import_module("nesbs.rivals.gdas")  # the package has the function under this name
+    seen, original = [], module.straight_through
+    monkeypatch.setattr(module, "straight_through", lambda f, tau: (seen.append(tau), original(f, tau))[1])
+    settings = SMALL.model_copy(update={"epochs": 3})
+    gdas(SearchRequest(toy_edges(), noise.search_train, noise.search_valid, settings))
+    assert list(dict.fromkeys(seen)) == pytest.approx([10, 5.05, 0.1])
 
 
 def test_second_order_agrees_with_finite_differences():

@@ -76,10 +76,11 @@ class CurveGrid:
             for temperature in (temperatures if method.draws_from_posterior else [None])
         ]
         largest = max(self.budgets)
-        return points + [
+        points += [
             Point(REFERENCE, size, largest, temperature, delta)
             for size, temperature, delta in product(sizes, temperatures, self.deltas)
         ]
+        return list(dict.fromkeys(points))  # a value given twice is one point, or its seeds would count twice
 
 
 def curves(

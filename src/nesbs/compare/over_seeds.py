@@ -143,6 +143,8 @@ def check(recipe: Recipe, data: Dataset, space: Space, methods: Sequence[Method]
         raise NesbsError("compare searches: leave ensemble.architectures out (rivals.architecture is that of deep)")
     if recipe.evaluation.images != "test":
         raise NesbsError(f"compare measures on the test images: leave evaluation.images={recipe.evaluation.images} out")
+    if recipe.rivals.seconds is not None and recipe.search.tune != "grid":
+        raise NesbsError("rivals.seconds needs search.tune=grid: the rounds are what fits")
     mixed = sorted(method.name for method in methods if method.mixes_operations)
     if mixed and recipe.supernet.affine and "none" in space.operations:
         raise NesbsError(f"{', '.join(mixed)} needs supernet.affine=false on space {space.name}")

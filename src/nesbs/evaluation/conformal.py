@@ -73,7 +73,7 @@ def images_for(coverage: float) -> int:
 
 def _place(images: int, coverage: float) -> int:
     """The place of the score that a coverage reaches, from 1, among those of so many images."""
-    return math.ceil((images + 1) * coverage - 1e-9)
+    return max(1, math.ceil((images + 1) * coverage - 1e-9))
 
 
 def sets(log_probs: Tensor, reach: float, part: Tensor | None = None) -> Tensor:

@@ -111,7 +111,7 @@ class Step:
     images: Tensor
     labels: Tensor
     random: torch.Generator
-    share: float  # of the epochs that are behind, from 0 to 1
+    share: float  # how far the training is: 0 in its first epoch, 1 in its last
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ def _climber(learner: Learner, request: SearchRequest, ascent: Ascent, name: str
     def climb(batch: Batch) -> Step:
         random = rng.generator(request.seed, name, batch.epoch, batch.step)
         index = torch.randperm(len(valid), generator=random)[:size].to(valid.device)
-        now = Step(batch, valid.pixels(index), valid.labels[index], random, batch.epoch / settings.epochs)
+        share = batch.epoch / max(1, settings.epochs - 1)
+        now = Step(batch, valid.pixels(index), valid.labels[index], random, share)
         gradient = ascent.gradient(now).to(learner.logits.device)
         learner.climb(gradient, rate, momentum=ascent.momentum, weight_decay=ascent.weight_decay)
         return now

@@ -129,9 +129,10 @@ def mutate(space: Space, architecture: Architecture, *, generator: torch.Generat
 
     indices = list(space.encode(architecture))
     inputs = space.input_choices()
-    operations = [i for i, choice in enumerate(indices) if choice >= 0 and i not in inputs]
+    several = [len(variable.choices) > 1 for variable in space.variables]
+    operations = [i for i, choice in enumerate(indices) if choice >= 0 and i not in inputs and several[i]]
     kind = pick(3 if inputs else 2)
-    if kind == 1:
+    if kind == 1 and operations:
         place = operations[pick(len(operations))]
         others = [c for c in range(len(space.variables[place].choices)) if c != indices[place]]
         indices[place] = others[pick(len(others))]
