@@ -71,8 +71,8 @@ def of_table1() -> str:
     resnet, rsps, nes, deep = (_above("table1", "error", method, "nesbs") for method in others)
     return (
         "NESBS is our recipe here, not the paper's method, which in this space, with a supernet of five cells a stage, "
-        f"a depth of our choice, is not told apart from random architectures ({more_than_random()}; "
-        "[results](results.md#cifar-10-ours-its-rivals-chance)). That NESBS, by our recipe, has a lower error than "
+        f"a depth of our choice, is not told apart from random architectures, {more_than_random()} "
+        "([results](results.md#cifar-10-ours-its-rivals-chance)). That NESBS, by our recipe, has a lower error than "
         f"one network found otherwise is {verdict([resnet, rsps])}: ResNet is {points_of(resnet)} points behind, RSPS "
         f"{points_of(rsps)}. On CIFAR-10 the paper calls DeepEns, NES-RS and NESBS comparable: its figures differ by "
         f"at most {max(papers) - min(papers):.2f} points. With our recipe NES-RS is {points_of(nes)} points behind, "
@@ -363,7 +363,7 @@ def more_than_random() -> str:
     """How far the paper's ensembles are above three architectures drawn at random."""
     rows = tables.read("cifar10-table", "comparison.json")["methods"]
     errors = ([100 * seed["scores"]["error"] for seed in rows[name]["seeds"]] for name in ("paper", "random"))
-    return _not_apart(paired(*errors)).replace(" (", ", ").rstrip(")")
+    return _not_apart(paired(*errors))
 
 
 def _its_errors() -> str:
@@ -387,7 +387,7 @@ def _its_errors() -> str:
         f"Its ensembles have an error of {_listed(found.values(), 2)} % under seeds {min(found)} to {max(found)}: more "
         f"than ours under each, by {more} points in the mean ({low} to {high} over images). The seeds differ so much "
         f"that this is not beyond chance over seeds: {beside(found, ours)}. Nor is what it has more than three "
-        f"architectures drawn at random: {beside(found, random)}. By Monte Carlo it has {_listed(drawn.values(), 2)} "
+        f"architectures drawn at random: {more_than_random()}. By Monte Carlo it has {_listed(drawn.values(), 2)} "
         f"%, which is above ours beyond chance, by {above} points ({least} to {most}), and not told apart from the "
         f"random ones, {beside(drawn, random)}, nor from SVGD-RD, {beside(drawn, found)}."
     )
