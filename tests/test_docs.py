@@ -230,6 +230,8 @@ TABLES = {  # of a page by name, and what makes it of records
     ("results", "five"): lambda: tables.compared(tables.read("cifar10-table", "five", "comparison.json")),
     ("results", "left out"): tables.left_out,
     ("results", "paper's method"): partial(findings.in_lines, findings.of_the_papers_method),
+    ("results", "seed by seed"): findings.seed_by_seed,
+    ("results", "its depth"): partial(findings.in_lines, findings.of_its_depth),
     ("results", "headline"): lambda: tables.compared(tables.read("cifar10-headline", "comparison.json"), 200),
     ("results", "demo"): tables.demo,
     ("results", "benchmark"): tables.benchmark,
@@ -826,11 +828,11 @@ def test_what_is_said_of_the_parts_is_in_the_record():
 def test_what_is_left_out_can_be_asked_for():
     """The settings that the page names for it are the recipe's."""
     [section] = re.findall(r"### Left out so far\n(.*?)\n## ", PAGES["results"], re.S)
-    asked = re.findall(r"`(--set\s[^`]*)`", section)
-    assert len(asked) == 14
+    asked = re.findall(r"`[^`]*?(--set\s[^`]*)`", section)
+    assert len(asked) == 13
     for settings in asked:
         changes = [part.strip() for part in settings.split("--set")[1:]]
-        recipe = "cifar10-nasbench201" + "-paper" * ("supernet.cells" in settings or "ensemble.size" in settings)
+        recipe = "cifar10-nasbench201" + "-paper" * ("ensemble.size" in settings)
         assert load_recipe(recipe, changes) != load_recipe(recipe), settings
 
 
@@ -852,36 +854,48 @@ def test_what_is_said_of_fifty_candidates_is_in_the_record():
 
 
 def test_what_is_said_of_the_papers_method_above_its_paragraph_is_in_its_records():
-    said, paragraph = words("results"), findings.of_the_papers_method()
-    errors = [
-        100 * seed["scores"]["error"]
-        for seed in tables.read("cifar10-table", "comparison.json")["methods"]["paper"]["seeds"]
-    ]
-    told = f"{min(errors):.1f} to {max(errors):.1f} %"
-    assert f"has an error of {told} under five seeds, above ours under each" in said
-    drawn = tables.read("cifar10-table", "comparison.json")["methods"]["paper-mc"]
-    by_draws = [100 * seed["scores"]["error"] for seed in drawn["seeds"]]
-    more = [100 * drawn["difference"]["error"][key] for key in ("mean", "low", "high")]
-    assert f"By Monte Carlo it has {min(by_draws):.1f} to {max(by_draws):.1f} %, " in said
-    assert "%, {:.1f} points more than ours ({:.1f} to {:.1f})".format(*more) in said
-    order, orders = findings.orders_by_depth()
+    said, rows = words("results"), tables.read("cifar10-table", "comparison.json")["methods"]
+    one, drawn, five = (
+        [100 * seed["scores"]["error"] for seed in rows[name]["seeds"]] for name in ("paper", "paper-mc", "paper-deep")
+    )
+    assert f"has an error of {fmean(one):.2f} %, by Monte Carlo of {fmean(drawn):.2f} % (four seeds)" in said
+    more = [f"{100 * rows[name]['difference']['error'][key]:.1f}" for name in ("paper", "paper-mc")
+            for key in ("mean", "low", "high")]  # fmt: skip
+    assert "above ours by {} points ({} to {}) and {} ({} to {}),".format(*more) in said
+    told = "the paper's method {:.2f} % (four seeds): {} ({} to {}) more".format(fmean(one), *more[:3])
+    assert told in words("README")
+    told = f"{min(five):.1f} to {max(five):.1f} % under five seeds"
+    assert f"it has {told}, above ours under each, and is not told apart from three random" in said
+    beside = re.search(r"nor from random ones, (\S+ points) \((\S+ to \S+)\)", findings.of_its_depth())
+    assert f"three random architectures ({beside[1]}, {beside[2]})" in said
+    (least, most), (lowest, highest) = ((min(orders), max(orders)) for orders in findings.orders_by_depth())
+    orders = f"{least:.2f} to {most:.2f} (four seeds), of the second with {lowest:.2f} to {highest:.2f} (five)"
     for page in ("ranking", NOTES):
-        assert re.search(rf"with {order:.2f} \(one seed\), (of the second|and) with −{-min(orders):.2f} to "
-                         rf"{max(orders):.2f} \(five", words(page))  # fmt: skip
-    beside = re.search(r"drawn at random: (\S+ points) \((\S+ to \S+)\)", paragraph)
-    assert f"not told apart from three random architectures ({beside[1]}, {beside[2]})" in said
+        assert orders.replace("-", "−") in words(page)
+        assert findings.more_order_by_one_cell() in words(page)
     header = " ".join(recipe_text("cifar10-nasbench201-paper").replace("#", " ").split())
-    assert re.search(r"search (took \S+ to \S+ s beside other trainings)", paragraph)[1] in header
-    assert f"it takes {tables.papers_search_alone():.0f} s on a GPU of its own, without choosing" in header
-    stages = tables.read("cifar10-table", "paper", "seed-32", "record.json")["stages"]
-    twice = tables.read("cifar10-table", "paper", "seed-32", "rivals", "nesbs-mc.json")["search_seconds"]
+    assert load_recipe("cifar10-nasbench201-paper").supernet.cells == 1
+    took = tables.search_seconds("cifar10-table/paper/seed-*")
+    assert f"the search took {min(took):.0f} to {max(took):.0f} s (results/cifar10-table/paper)" in header
+    accuracies = findings.chosen_accuracies("paper/seed-*")
+    assert f"{min(accuracies):.1f} to {max(accuracies):.1f} % in the mean under four seeds by the benchmark" in header
+    assert f"an error of {min(one):.1f} to {max(one):.1f} % with members of 24 epochs" in header
+
+
+def test_what_is_said_of_seconds_alone_is_in_the_records():
+    """The paper's method by one cell was measured with nothing beside it, from the search to the trained members."""
+    said, rows = words("results"), tables.read("cifar10-table", "comparison.json")["methods"]
+    whole = [seed for name in ("paper", "paper-mc") for seed in rows[name]["seeds"]]
+    searched, trained = ([seed[key] for seed in whole] for key in ("search_seconds", "training_seconds"))
+    _, reckoned = tables.seconds_alone("paper", rows["paper"], 24)
+    assert f"its searches took {min(searched):.0f} to {max(searched):.0f} s" in said
+    assert f"three members {min(trained):.0f} to {max(trained):.0f} s, where {reckoned:.0f} are reckoned" in said
+    deep = ("cifar10-table", "paper", "five-cells", "seed-32")
+    stages = tables.read(*deep, "record.json")["stages"]
+    twice = tables.read(*deep, "rivals", "nesbs-mc.json")["search_seconds"]
     alone = twice - sum(stages[name]["seconds"] for name in ("supernet", "posterior", "rival nesbs-mc"))
-    reckoned = tables.papers_supernet_alone()
-    assert f"(the supernet, reckoned at {reckoned:.0f} s, took {alone:.0f} s alone where its kernels" in said
-    accuracies = re.search(r"accuracy of (.*?) % in the mean", paragraph)[1].replace(" and", ",").split(", ")
-    least, most = min(accuracies, key=float), max(accuracies, key=float)
-    assert f"the chosen ones {least} to {most} % in the mean under five seeds by the benchmark" in header
-    assert f"an error of {told} with members of 24 epochs" in header
+    supernet = tables.papers_supernet_alone()
+    assert f"(the supernet, reckoned at {supernet:.0f} s, took {alone:.0f} s alone where its kernels" in said
 
 
 def test_what_is_said_of_five_members_is_in_the_record():
@@ -891,6 +905,19 @@ def test_what_is_said_of_five_members_is_in_the_record():
         assert tables.beyond_chance(record, measure) in said
     rows = record["methods"]
     apart = {name: row["images"]["difference"] for name, row in rows.items() if name != "nesbs-5"}
+    behind = {name: percent(found["error"]) for name, found in apart.items() if found["error"]["low"] > 0}
+    assert behind.keys() == rows.keys() - {"nesbs-5", "nesbs", "nesbs-mc-5", "likeliest-5", "oracle-5"}
+    assert min(behind, key=lambda name: behind[name]["mean"]) == "deep-5"
+    assert (
+        "by {mean:.2f} points ({low:.2f} to {high:.2f} over images), of the best of the pool".format(**behind["deep-5"])
+        in said
+    )
+    errors = [100 * seed["scores"]["error"] for name in ("paper-deep-5", "paper-deep-mc-5", "random-5")
+              for seed in rows[name]["seeds"]]  # fmt: skip
+    told = (
+        "the paper's method has {:.2f} and {:.2f} %, by Monte Carlo {:.2f} and {:.2f} %, random ensembles {:.2f} and "
+    )
+    assert (told + "{:.2f} %.").format(*errors) in said
     three, copies = apart["nesbs"], apart["likeliest-5"]["nll"]
     assert "by {mean:.4f} ({low:.4f} to {high:.4f} over images); by error".format(**three["nll"]) in said
     told = "(three {mean:+.2f} points, {low:+.2f} to {high:+.2f})".format(**percent(three["error"]))
@@ -968,6 +995,8 @@ JOINED = {  # rows of a page's comparison by their folders and methods, of which
         **dict.fromkeys(("nesbs", "nesbs-mc"), "seed-*"),
         "paper": "paper/seed-*:nesbs",
         "paper-mc": "paper/seed-*:nesbs-mc",
+        "paper-deep": "paper/five-cells/seed-*:nesbs",
+        "paper-deep-mc": "paper/five-cells/seed-*:nesbs-mc",
         "likeliest": "seed-*",
         "oracle": "oracle/seed-*:deep",
         **dict.fromkeys(("deep", "nes-rs"), "seed-*"),
@@ -976,9 +1005,15 @@ JOINED = {  # rows of a page's comparison by their folders and methods, of which
     },
     "cifar10-table/five": {
         **{f"{name}-5": f"seed-*:{name}" for name in ("nesbs", "nesbs-mc")},
+        "paper-deep-5": "paper/five-cells/seed-*:nesbs",
+        "paper-deep-mc-5": "paper/five-cells/seed-*:nesbs-mc",
         "likeliest-5": "seed-*:likeliest",
         "oracle-5": "oracle/seed-*:deep",
-        **{f"{name}-5": f"seed-*:{name}" for name in ("deep", "nes-rs", "urs")},
+        **{f"{name}-5": f"seed-*:{name}" for name in ("deep", "nes-rs", "nes-re", "urs", "random")},
+        **{
+            f"{name}-5": f"../seed-3[12]:{name}" for name in ("single-best", "mc-droppath")
+        },  # one network, whatever n is
+        "snapshot-5": "seed-*:snapshot",
         "nesbs": "../seed-3[12]",
     },
     "cifar10-headline": {"nesbs": "seed-*", "oracle": "seed-31:deep", "nesbs-5": "five/seed-*:nesbs"},
@@ -1309,7 +1344,8 @@ def test_what_differs_from_the_paper_on_the_page_is_in_the_recipes():
         assert f"{recipe.rivals.passes}, at its probability {recipe.rivals.drop_path}" in page
     assert f"weight 4 | {darts.members.auxiliary} |" in page
     assert f"`members.drop_path_schedule={darts.members.drop_path_schedule}`" in page
-    assert f"{edges.supernet.cells} cells a stage, {edges.supernet.channels} channels" in page
+    assert (edges.supernet.cells, edges.supernet.channels) == (1, edges.members.channels)
+    assert "one cell a stage, the benchmark's 16 channels" in page
     assert f"{images.members.channels} channels, as the paper's own networks" in page
     assert f"| {images.members.label_smoothing} | P-DARTS's |" in page
     figures = [experiment(f"fig-{name}").scales["paper"] for name in ("efficiency", "temperature", "diversity")]
