@@ -89,8 +89,8 @@ def test_what_a_method_of_ones_own_returns_is_checked(chosen, message, tmp_path)
 def test_estimates_of_a_pool_are_one_step_of_a_stage_of_the_run():
     stages = []
 
-    def stage(*about):
-        stages.append(about)
+    def stage(*about, fresh):
+        stages.append((*about, fresh))
         return contextlib.nullcontext()
 
     run = SimpleNamespace(stage=stage, space=None, recipe=SimpleNamespace(seed=0), limits=lambda: None)
@@ -98,7 +98,21 @@ def test_estimates_of_a_pool_are_one_step_of_a_stage_of_the_run():
     for judge in ("trained", "supernet"):
         harness = SimpleNamespace(run=run, settings=SimpleNamespace(judge=judge), **about)
         assert PoolSearch("x", "", lambda candidates: "chosen").choose(harness) == "chosen"
-    assert stages == [("rival x", 1)]
+    assert stages == [("rival x", 1, True)]
+
+
+def test_one_draw_with_duplicates_is_drawn_again_where_duplicates_are_refused(material, tmp_path, monkeypatch):
+    harness = harness_in(shutil.copytree(material, tmp_path / "run"))
+
+    def draws(name, policy):
+        run = harness.run
+        search = run.recipe.search.model_copy(update={"duplicates": policy})
+        monkeypatch.setattr(run, "recipe", run.recipe.model_copy(update={"search": search}))
+        return [METHODS[name]._drawn(run, 8, seed) for seed in range(40)]
+
+    for name in ("random", "drawn"):
+        assert any(len(set(members)) < 8 for members in draws(name, "allow"))
+        assert all(len(set(members)) == 8 for members in draws(name, "refuse"))
 
 
 def test_a_one_shot_search_is_charged_for_the_architectures_it_judges_at_the_end():

@@ -135,7 +135,7 @@ def test_labels_may_be_any_whole_numbers_and_a_run_is_resumed_with_the_same_imag
     again = clone(estimator).fit(images, 10 * labels - 10)
     assert (tmp_path / "run/members/0.safetensors").stat().st_mtime_ns == written
     np.testing.assert_array_equal(again.predict_proba(images), estimator.predict_proba(images))
-    with pytest.raises(NesbsError, match=r"was made by another recipe: data.name is '<arrays \w+>' there and '<arrays"):
+    with pytest.raises(NesbsError, match=r'was made by another recipe: data.name is "<arrays \w+>" there and "<arrays'):
         again.fit(255 - images, 10 * labels - 10)
 
 

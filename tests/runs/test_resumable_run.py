@@ -81,6 +81,33 @@ def test_seconds_of_an_earlier_command_are_said_to_be_counted(tmp_path):
     assert re.fullmatch(r"10\d\.\d s in all", again.took)
     fresh = Stage(tmp_path, "evaluation", device="cpu", progress=Progress(), fresh=True)
     assert re.fullmatch(r"\d+\.\d s", fresh.took)
+    add_epoch(tmp_path, "evaluation", Epoch(1, 2, 0.5, 3.0), "cpu", fresh=True)
+    assert RunRecord.find(tmp_path).stage("evaluation").seconds == 3.0
+
+
+def test_a_search_made_again_counts_once(tmp_path):
+    """Where nothing is left to go on from; what is left of an interrupted supernet counts on."""
+    run = tiny(tmp_path / "run")
+    run.selection()
+    hours = {name: run.record.stage(name).replace(seconds=7200.0) for name in ("supernet", "posterior", "selection")}
+    run.record.replace(stages=hours).write(run.folder / RunRecord.FILE)
+    for name in ("supernet.safetensors", "posterior.json", "selection.json"):
+        (run.folder / name).unlink()
+    again = tiny(tmp_path / "run")
+    again.selection()
+    assert all(again.record.stage(name).seconds < 7200 for name in hours)
+
+    class Stops(Progress):
+        def advance(self, done, note=""):
+            raise KeyboardInterrupt
+
+    folder, changes = tmp_path / "stopped", ["supernet.epochs=2"]
+    with pytest.raises(KeyboardInterrupt):
+        tiny(folder, changes=changes, progress=Stops()).supernet()
+    add_epoch(folder, "supernet", Epoch(1, 2, 0.5, 7200.0), "cpu")
+    resumed = tiny(folder, changes=changes)
+    resumed.supernet()
+    assert resumed.record.stage("supernet").seconds > 7200
 
 
 def test_the_memory_of_members_is_also_that_of_who_trained_them(tmp_path, monkeypatch):
@@ -282,6 +309,8 @@ def test_another_recipe_on_the_folder_is_refused_and_nothing_lost(whole):
         tiny(whole, changes=["supernet.epochs=5"])
     with pytest.raises(NesbsError, match=r"seed is 0 there and 3 here .search\.rounds differ too."):
         tiny(whole, seed=3, changes=["search.rounds=7"])
+    with pytest.raises(NesbsError, match=r"posterior\.untrained_cells is null there and 2 here"):
+        tiny(whole, changes=["posterior.untrained_cells=2"])
     with pytest.raises(NesbsError, match="was made with seed 0, not 3"):
         Run.open(whole, seed=3)
     assert results(whole) == before

@@ -31,6 +31,7 @@ class Ahead:
     training: AnyTraining
     network: Network
     count: Callable[[float], None] = lambda seconds: None  # is told the seconds of each epoch
+    alone: bool = False  # whether its stage has no other network: trained anew, the stage's seconds begin anew
 
 
 def supernet_ahead(run: Run) -> list[Ahead]:
@@ -38,7 +39,7 @@ def supernet_ahead(run: Run) -> list[Ahead]:
     if (run.folder / "supernet.safetensors").is_file():
         return []
     training = SupernetTraining(run.space, run.data.search_train, run.recipe.supernet, run.recipe.seed)
-    return [Ahead(run, "supernet", training, Network(run.folder / SUPERNET_CHECKPOINT))]
+    return [Ahead(run, "supernet", training, Network(run.folder / SUPERNET_CHECKPOINT), alone=True)]
 
 
 def one_shot_ahead(
@@ -50,7 +51,7 @@ def one_shot_ahead(
 ) -> Ahead:
     """The supernet of a one-shot search. What the search judges at its end it judges in the run's own process."""
     short = replace(request, samples=1, allowed=None)
-    return Ahead(run, stage, OneShotTraining(short, search), Network(checkpoint))
+    return Ahead(run, stage, OneShotTraining(short, search), Network(checkpoint), alone=True)
 
 
 def train_ahead(networks: Sequence[Ahead], workers: Workers, progress: Progress) -> None:
@@ -69,7 +70,7 @@ def train_ahead(networks: Sequence[Ahead], workers: Workers, progress: Progress)
         left[networks[index]] = epoch.epochs - epoch.number
         each = networks[index]
         each.count(epoch.seconds)
-        add_epoch(each.run.folder, each.stage, epoch, each.run.device)
+        add_epoch(each.run.folder, each.stage, epoch, each.run.device, fresh=each.alone and epoch.number == 1)
         progress.figure(each.run.folder, f"{each.stage}/loss of {each.network.name}", epoch.loss, epoch.number)
         note = f"network {index + 1} of {len(networks)}{elsewhere(node)}"
         progress.advance(total - sum(left.values()), f"{note}, loss {epoch.loss:.3f}")

@@ -147,7 +147,8 @@ class Snapshot(OneArchitecture):
         """Logits of the snapshots of one training, which is made where it is missing."""
         run, recipe = harness.run, harness.run.recipe
         lengths = [cycle.epochs for cycle in cycles(recipe.members, harness.size)]
-        with run.stage("snapshot", sum(lengths)) as stage:
+        folder = run.folder / "snapshot"
+        with run.stage("snapshot", sum(lengths), fresh=not folder.is_dir()) as stage:
 
             def report(cycle: int, epoch: Epoch) -> None:
                 stage.write()
@@ -160,7 +161,7 @@ class Snapshot(OneArchitecture):
                 recipe.members,
                 size=harness.size,
                 seed=recipe.seed,
-                folder=run.folder / "snapshot",
+                folder=folder,
                 on_epoch=report,
             )
         return ensemble.predict(run.data.test, batch_size=recipe.evaluation.batch_size).double()

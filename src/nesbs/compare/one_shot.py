@@ -45,7 +45,7 @@ class OneShot(Method):
                 lambda: times_within(seconds, lambda count: self._search(_request(harness, count)), 1, most=most),
             )
         checkpoint = _checkpoint(harness, self.name)
-        with run.stage(f"rival {self.name}", epochs) as stage:
+        with run.stage(f"rival {self.name}", epochs, fresh=not checkpoint.is_file()) as stage:
             result = self._search(replace(_request(harness, epochs), checkpoint=checkpoint, on_epoch=stage.epoch))
         return _selection(self, result)
 
@@ -69,7 +69,7 @@ class Rsps(OneShot):
     def choose(self, harness: Harness) -> Selection:
         """Judge uniform draws with the weights of the run's supernet."""
         supernet = harness.run.supernet()
-        with harness.run.stage(f"rival {self.name}", 1):
+        with harness.run.stage(f"rival {self.name}", 1, fresh=True):
             return _selection(self, self._search(_request(harness, harness.run.recipe.supernet.epochs), supernet))
 
     def trains_ahead(self, harness: Harness) -> list[Ahead]:

@@ -73,7 +73,7 @@ class PoolSearch(Method):
         )
         if settings.judge == "trained":
             return self.select(candidates)
-        with run.stage(f"rival {self.name}", 1):
+        with run.stage(f"rival {self.name}", 1, fresh=True):
             return self.select(candidates)
 
     def search_seconds(self, harness: Harness) -> float:

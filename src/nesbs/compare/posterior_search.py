@@ -68,8 +68,9 @@ class PosteriorSearch(Method):
             else:
                 rounds = measured_once(run, f"{self.name} rounds", lambda: fitting(left))
                 settings = settings.model_copy(update={"rounds": rounds})
-        with run.stage(f"rival {self.name}", 1) as stage:
-            return run.search(supernet, posterior, sampler, settings, stage, folder=f"judge-{self.name}")
+        judge = f"judge-{self.name}"
+        with run.stage(f"rival {self.name}", 1, fresh=not (run.folder / judge).is_dir()) as stage:
+            return run.search(supernet, posterior, sampler, settings, stage, folder=judge)
 
     def within(self, harness: CurveHarness, point: Point) -> tuple[Architecture, ...] | None:
         """Decide among the first rounds of the largest budget's, as many as the point's budget holds.

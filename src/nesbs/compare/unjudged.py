@@ -14,7 +14,7 @@ from nesbs.ensemble import Selection
 from nesbs.posterior import Posterior
 from nesbs.rivals import deep, likeliest_allowed
 from nesbs.runs.resumable_run import Run
-from nesbs.samplers import Sampler, Uniform, get_sampler
+from nesbs.samplers import Sampler, Uniform, for_one_draw, get_sampler
 from nesbs.spaces import Architecture
 
 POSTERIOR = ("supernet", "posterior")
@@ -33,7 +33,7 @@ class Unjudged(Method):
         run = harness.run
         if self.stages:
             run.posterior()  # a stage of its own
-        with run.stage(f"rival {self.name}", 1):
+        with run.stage(f"rival {self.name}", 1, fresh=True):
             drawn = self._drawn(run, harness.size, run.recipe.seed)
         return replace(Selection.fixed(drawn), sampler=self.name)
 
@@ -46,7 +46,7 @@ class Unjudged(Method):
         random = rng.generator(seed, "rivals", self.name, size)
         sampler: Sampler = get_sampler(recipe.sampler) if self.stages else Uniform()
         posterior = run.posterior() if self.stages else Posterior(run.space)
-        duplicates, limits = recipe.search.duplicates, run.limits(size)
+        duplicates, limits = for_one_draw(recipe.search.duplicates), run.limits(size)
         drawn = sampler.propose(posterior, size=size, rounds=1, duplicates=duplicates, allowed=limits, generator=random)
         return drawn[int(torch.randint(len(drawn), (), generator=random))].architectures
 

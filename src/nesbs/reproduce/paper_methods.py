@@ -127,7 +127,7 @@ def best_response_of(run: Run) -> tuple[Supernet, Posterior]:
         files.load_into(supernet, files.read_tensors(weights, run.device, of=of)[0], weights)
         supernet.eval()
         return supernet, read_posterior(fitted, run.space)
-    with run.stage("best response", request.settings.epochs) as stage:
+    with run.stage("best response", request.settings.epochs, fresh=not checkpoint.is_file()) as stage:
         request = replace(request, checkpoint=checkpoint, on_epoch=stage.epoch)
         supernet, posterior = best_response(request, run.recipe.posterior)
         files.write_tensors(weights, supernet.state_dict(), of=of)

@@ -6,6 +6,7 @@ finished no stage gives way to another recipe (`to_resume`, `clear`): nothing is
 
 import contextlib
 import hashlib
+import json
 from pathlib import Path
 
 from nesbs import files
@@ -122,9 +123,10 @@ def same_recipe(folder: Path, recipe: Recipe) -> Recipe:
         recipe = recipe.model_copy(update={"threads": earlier.threads})
     different = [key for key in recipe.differences(earlier) if key not in WITHOUT_EFFECT]
     if different:
-        here, there = (flatten(each.model_dump(mode="json"))[different[0]] for each in (recipe, earlier))
+        values = (flatten(each.model_dump(mode="json"))[different[0]] for each in (recipe, earlier))
+        here, there = (json.dumps(value, ensure_ascii=False) for value in values)  # null, as recipes have it, not None
         raise NesbsError(
-            f"{folder} was made by another recipe: {different[0]} is {there!r} there and {here!r} here"
+            f"{folder} was made by another recipe: {different[0]} is {there} there and {here} here"
             + (f" ({', '.join(different[1:])} differ too)" if different[1:] else "")
             + ": name another folder"
         )

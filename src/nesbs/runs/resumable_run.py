@@ -42,7 +42,7 @@ from nesbs.runs.members import copy_members, network_in, trained_members, worker
 from nesbs.runs.opened_run import OpenedRun
 from nesbs.runs.predictions import show, to_show
 from nesbs.runs.stage_progress import Stage
-from nesbs.samplers import Sampler, Uniform, get_sampler
+from nesbs.samplers import Sampler, Uniform, for_one_draw, get_sampler
 from nesbs.spaces import Architecture, sizes_of
 from nesbs.supernet import Supernet, build_supernet, train_supernet
 
@@ -65,7 +65,7 @@ class Run(OpenedRun):
             supernet.eval()
             supernet.losses, supernet.updates = (files.about_json(about, name, path) for name in ("losses", "updates"))
             return supernet
-        with self.stage("supernet", settings.epochs) as stage:
+        with self.stage("supernet", settings.epochs, fresh=not checkpoint.is_file()) as stage:
             train = partial(train_supernet, self.space, images, seed=seed, **settings.model_dump())
             supernet = on_all_ranks(train, checkpoint=checkpoint, on_epoch=stage.epoch)
             parameters = sum(parameter.numel() for parameter in supernet.parameters())
@@ -81,7 +81,7 @@ class Run(OpenedRun):
         if path.is_file():
             return folders.read_posterior(path, self.space)
         supernet = self.supernet()
-        with self.stage("posterior", settings.steps * settings.starts) as stage:
+        with self.stage("posterior", settings.steps * settings.starts, fresh=True) as stage:
             figures: list[tuple[float, float]] = []  # entropy and evidence; the fits take their steps in turn
             chosen: list[int] = []
 
@@ -116,9 +116,10 @@ class Run(OpenedRun):
             files.write_json(path, Selection.fixed(fixed).to_json())
             return Selection.fixed(fixed)
         supernet, posterior = self.supernet(), self.posterior()
-        with self.stage("selection", 1) as stage:
+        judge = "judge"
+        with self.stage("selection", 1, fresh=not (self.folder / judge).is_dir()) as stage:
             sampler, settings = get_sampler(self.recipe.sampler), self.recipe.search
-            selection = self.search(supernet, posterior, sampler, settings, stage, folder="judge")
+            selection = self.search(supernet, posterior, sampler, settings, stage, folder=judge)
             stage.note(delta_trace=[list(pair) for pair in selection.trace])
             self.costs.keep_times(selection.architectures)
             files.write_json(path, selection.to_json())
@@ -219,7 +220,7 @@ class Run(OpenedRun):
 
     def _uniform_architectures(self) -> tuple[Architecture, ...]:
         random = rng.generator(self.recipe.seed, "uniform ensemble")
-        size, duplicates = self.recipe.ensemble.size, self.recipe.search.duplicates
+        size, duplicates = self.recipe.ensemble.size, for_one_draw(self.recipe.search.duplicates)
         prior = Posterior(self.space)
         [proposal] = Uniform().propose(
             prior, size=size, rounds=1, duplicates=duplicates, allowed=self.limits(), generator=random

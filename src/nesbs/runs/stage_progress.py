@@ -128,11 +128,16 @@ class Stage:
         return seconds
 
 
-def add_epoch(folder: Path, stage: str, epoch: Epoch, device: str, *, beside: bool = False) -> None:
-    """Count an epoch that a worker trained for a stage in the run's record; its seconds also as those `beside` it."""
+def add_epoch(
+    folder: Path, stage: str, epoch: Epoch, device: str, *, beside: bool = False, fresh: bool = False
+) -> None:
+    """Count an epoch that a worker trained for a stage in the run's record; its seconds also as those `beside` it.
+
+    They are added to those in the record, unless the stage begins `fresh`.
+    """
     with _WRITING:
         record = RunRecord.find(folder) or RunRecord()
-        earlier = record.stage(stage)
+        earlier = StageRecord() if fresh else record.stage(stage)
         entry = earlier.replace(seconds=round((earlier.seconds or 0.0) + epoch.seconds, 3), device=device_name(device))
         if epoch.peak_memory:
             entry = entry.replace(peak_memory=max(epoch.peak_memory, earlier.peak_memory or 0))

@@ -10,6 +10,7 @@ from nesbs.samplers.proposals import (
     Sampler,
     check_size,
     draws_within,
+    for_one_draw,
     within_limits,
 )
 from nesbs.samplers.settings import Delta, SamplerSettings

@@ -62,6 +62,11 @@ def check_size(space: Space, size: int, policy: Duplicates) -> None:
         )
 
 
+def for_one_draw(policy: Duplicates) -> Duplicates:
+    """The policy where one ensemble is drawn and no other: refused, it is drawn again, since none would be left."""
+    return "redraw" if policy == "refuse" else policy
+
+
 def check_proposals(posterior: Posterior, size: int, rounds: int, policy: Duplicates, generator: Generator) -> None:
     """Raise where what a sampler is asked for is of the wrong kind or cannot exist."""
     expect(posterior, Posterior, "posterior must be a Posterior, which fit_posterior returns")
