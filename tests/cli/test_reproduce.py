@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import sys
 
 import pytest
@@ -88,6 +89,23 @@ def test_another_command_in_the_same_place_is_refused(tmp_path):
     moved.save(asked=moved.record.asked.replace(set=("seed=1", "data.root=before")))  # as an older version wrote it
     Work(quick, "smoke", tmp_path / "out", ("seed=1", "data.root=elsewhere")).begin()
     Work(quick, "hour", tmp_path / "out", (), 3).begin()  # another scale has a folder of its own
+
+
+def test_the_status_of_a_folder_of_names_says_which_are_done(tmp_path, capsys):
+    place = tmp_path / "paper"
+    assert call("reproduce", "fig-delta", "--out", place, "--quiet") == 0
+    capsys.readouterr()
+    assert call("status", place) == 0
+    assert re.search(
+        r"^smoke +fig-delta +done +\d.*cpu\nfinished; no process is at work$", capsys.readouterr().out, re.M
+    )
+    record = place / "smoke" / "fig-delta" / "record.json"
+    record.write_text(record.read_text().replace('"complete": true', '"complete": false'))
+    for folder in (place, place / "smoke", record.parent):
+        assert call("status", folder) == 0
+        out = capsys.readouterr().out
+        assert re.search(r"^smoke +fig-delta +begun ", out, re.M)
+        assert out.endswith("no process is at work; the same command resumes\n")
 
 
 def test_parts_without_data_are_left_out(tmp_path):

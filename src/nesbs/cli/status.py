@@ -9,21 +9,31 @@ from nesbs.cli.options import Common
 from nesbs.records import is_comparison
 from nesbs.report import formats
 from nesbs.report.table import Table
+from nesbs.reproduce.folder_status import find_reproduction, reproduction_status
 from nesbs.runs.status import RunStatus, comparison_status, run_status
 
 
 def status(
     *,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of a comparison.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, a comparison or of reproduce.")],
     common: Common,
 ) -> None:
     """What is done, what is running, what remains.
 
     A line for each stage, with its seconds and its device, then the process at work. Of a comparison: the methods that
-    are measured under each seed, or how many points of its curves. Reads what the folder says about itself: while a
+    are measured under each seed, or how many points of its curves; of what the paper shows: the names that are done or
+    begun. Reads what the folder says about itself: while a
     run is going on, too, and in a folder that cannot be written to.
     """
-    if is_comparison(run):
+    if (reproduction := find_reproduction(run)) is not None:
+        begun, process = reproduction_status(reproduction)
+        names = [
+            (scale, name, state, formats.duration(record.seconds), record.device or formats.NOTHING)
+            for scale, name, state, record in begun
+        ]
+        table = Table(("Scale", "Name", "State", "Time", "Device"), names)
+        common.print(table.as_text("<8", "<17", "<9", "<14", "<5"), process)
+    elif is_comparison(run):
         measured, process = comparison_status(run)
         rows = [(seed, ", ".join(methods) or formats.NOTHING) for seed, methods in measured.items()]
         common.print(Table(("Seed", "Measured"), rows).as_text("<10", "<20"), process)

@@ -53,7 +53,7 @@ def run_status(folder: Path) -> RunStatus:
     resumes = "the same command resumes"
     if ahead is not None and ahead.state == TO_DO and ahead.name in NEXT:
         resumes += f", nesbs {NEXT[ahead.name]} {folder} too"
-    return RunStatus(tuple(stages), _process(folder, finished=ahead is None, resumes=resumes))
+    return RunStatus(tuple(stages), process_in_words(folder, finished=ahead is None, resumes=resumes))
 
 
 def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
@@ -61,7 +61,7 @@ def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
     records = ComparisonRecords.read(folder)
     measured = {seed: (*_methods(folder / seed), *_points(folder / seed)) for seed in records.seeds}
     finished = records.comparison is not None or records.curves is not None
-    return measured, _process(folder, finished=finished)
+    return measured, process_in_words(folder, finished=finished)
 
 
 def _methods(run: Path) -> list[str]:
@@ -75,7 +75,7 @@ def _points(run: Path) -> Iterator[str]:
         yield f"{points:,} point{'s' * (points > 1)} of curves"
 
 
-def _process(folder: Path, *, finished: bool, resumes: str = "the same command resumes") -> str:
+def process_in_words(folder: Path, *, finished: bool, resumes: str = "the same command resumes") -> str:
     """Whether a process is at work on a folder, in words."""
     lock = find_lock(folder)
     if lock is None:
