@@ -366,6 +366,16 @@ def test_workers_train_a_supernet_where_a_method_asks_for_it(whole, tmp_path, mo
     assert [each.stage for each in asked] == stages  # the pool is trained
 
 
+@pytest.mark.parametrize(("names", "trained"), [(["nes-re"], 3), (["nes-re", "urs"], 4), (["nes-rs", "urs"], 6)])
+def test_workers_train_of_a_pool_what_its_methods_judge(tmp_path, monkeypatch, names, trained):
+    """Of six, ensembles of four: URS has one of them, NES-RE's population is the first half."""
+    harness = Harness(Run.create(tmp_path / "run", recipe("ensemble.size=4")))
+    asked = []
+    monkeypatch.setattr("nesbs.compare.over_seeds.train_ahead", lambda networks, *_: asked.extend(networks))
+    train_searched([harness], [METHODS[name] for name in names], Workers(2), Progress())
+    assert {each.network.architecture for each in asked} == set(harness.candidates[:trained])
+
+
 def test_a_deep_ensemble_of_a_published_cell_from_outside_the_space(tmp_path):
     changes = (
         "space.name=darts",

@@ -22,8 +22,8 @@ def status(
 
     A line for each stage, with its seconds and its device, then the process at work. Of a comparison: the methods that
     are measured under each seed, or how many points of its curves; of what the paper shows: the names that are done or
-    begun. Reads what the folder says about itself: while a
-    run is going on, too, and in a folder that cannot be written to.
+    begun. Reads what the folder says about itself: while a run is going on, too, and in a folder that cannot be
+    written to.
     """
     if (reproduction := find_reproduction(run)) is not None:
         begun, process = reproduction_status(reproduction)

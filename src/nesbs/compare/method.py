@@ -5,6 +5,7 @@ candidates (`PoolSearch.select`), and changes further steps where it differs fro
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,6 +48,10 @@ class Method(ABC):
     def trains_pool(self, recipe: Recipe) -> bool:
         """Whether candidates are trained on their own to be judged."""
         return False
+
+    def judged_ahead(self, harness: Harness) -> Sequence[Architecture]:
+        """Candidates that workers can train before the method chooses: all that it judges whatever comes out."""
+        return harness.candidates if self.trains_pool(harness.run.recipe) else ()
 
     def trains_ahead(self, harness: Harness) -> list[Ahead]:
         """What workers can train before the method chooses, beside the run's supernet and a pool."""

@@ -85,8 +85,8 @@ def train_searched(
         networks += supernet_ahead(run) if _uses_supernet(harness, searching) else []
         own = [each for method in searching for each in method.trains_ahead(harness)] if unlimited else []
         networks += {each.network.checkpoint: each for each in own}.values()  # some are several methods' at once
-        if unlimited and any(method.trains_pool(run.recipe) for method in searching):
-            networks += harness.judged.to_train(harness.judged.missing(harness.candidates))
+        judged = [each for method in searching for each in method.judged_ahead(harness)] if unlimited else []
+        networks += harness.judged.to_train(harness.judged.missing(list(dict.fromkeys(judged))))
     train_ahead(networks, workers, progress)
 
 

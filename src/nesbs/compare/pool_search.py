@@ -39,9 +39,16 @@ class PoolSearch(Method):
     stages = ("supernet",)  # where candidates are judged with its weights
 
     def __init__(
-        self, name: str, description: str, select: Callable[[Candidates], Selection], *, members: int | None = None
+        self,
+        name: str,
+        description: str,
+        select: Callable[[Candidates], Selection],
+        *,
+        members: int | None = None,
+        first: Callable[[Candidates], int] = lambda of: len(of.pool),
     ) -> None:
-        self.name, self.description, self.select, self.members = name, description, select, members
+        """`first` says how many of the pool it judges for certain."""
+        self.name, self.description, self.select, self.members, self.first = name, description, select, members, first
         self.one_network = members == 1
 
     def check(self, recipe: Recipe, data: Dataset, space: Space) -> None:
@@ -60,21 +67,16 @@ class PoolSearch(Method):
 
     def choose(self, harness: Harness) -> Selection:
         """Choose from the run's candidates; estimates by a supernet are a stage of the run."""
-        run, settings = harness.run, harness.settings
-        candidates = Candidates(
-            harness.candidates,
-            harness.size,
-            harness.score(),
-            run.space,
-            settings,
-            run.recipe.seed,
-            run.limits(),
-            harness.out_of_time,
-        )
-        if settings.judge == "trained":
+        candidates = _candidates_of(harness)
+        if harness.settings.judge == "trained":
             return self.select(candidates)
-        with run.stage(f"rival {self.name}", 1, fresh=True):
+        with harness.run.stage(f"rival {self.name}", 1, fresh=True):
             return self.select(candidates)
+
+    def judged_ahead(self, harness: Harness) -> Sequence[Architecture]:
+        """The first of the pool, as many as it judges."""
+        judged = super().judged_ahead(harness)
+        return judged[: self.first(_candidates_of(harness))] if judged else judged
 
     def search_seconds(self, harness: Harness) -> float:
         """What the supernet and the estimates took, or the training of what was judged."""
@@ -95,12 +97,32 @@ class PoolSearch(Method):
             return None  # none of the pool's is within the limits
 
 
+def _candidates_of(harness: Harness) -> Candidates:
+    """What methods choose from in a run."""
+    run = harness.run
+    return Candidates(
+        harness.candidates,
+        harness.size,
+        harness.score(),
+        run.space,
+        harness.settings,
+        run.recipe.seed,
+        run.limits(),
+        harness.out_of_time,
+    )
+
+
+def _population(candidates: Candidates) -> int:
+    """How many of the pool NES-RE begins with: one ensemble at least where there are limits."""
+    first = candidates.settings.model_copy(update={"pool": len(candidates.pool)}).first
+    return first if candidates.limits is None else max(first, candidates.size)
+
+
 def _evolve(candidates: Candidates) -> Selection:
     """NES-RE, whose population is the first of the pool."""
-    pool, out_of_time = candidates.pool, candidates.out_of_time
-    settings = candidates.settings.model_copy(update={"pool": len(pool)})
+    pool, out_of_time, settings = candidates.pool, candidates.out_of_time, candidates.settings
     score, limits = candidates.score, candidates.limits
-    start = pool[: settings.first if limits is None else max(settings.first, candidates.size)]  # one ensemble at least
+    start = pool[: _population(candidates)]
     births = evolve(
         candidates.space,
         start,
@@ -120,7 +142,8 @@ ENSEMBLE_SEARCHES = (
         "urs",
         "uniform random ensembles, the best of them",
         lambda of: urs(of.pool, of.size, of.score, of.limits),
+        first=lambda of: len(of.pool) // of.size * of.size,
     ),
     PoolSearch("nes-rs", "neural ensemble search, random", lambda of: nes_rs(of.pool, of.size, of.score, of.limits)),
-    PoolSearch("nes-re", "neural ensemble search, evolution", _evolve),
+    PoolSearch("nes-re", "neural ensemble search, evolution", _evolve, first=_population),
 )
