@@ -1,5 +1,6 @@
 """Each attack against closed forms and against foolbox; the ball, the borders, repeatability."""
 
+import contextlib
 import sys
 import warnings
 from types import SimpleNamespace
@@ -356,13 +357,15 @@ def test_autoattack_is_asked_for_what_the_classes_allow(monkeypatch, classes, ta
     images, weight = torch.full((5, 1, 2, 2), 0.5), torch.ones(4, classes)
     labels, random = torch.zeros(5, dtype=torch.long), torch.Generator().manual_seed(2**31 + 7)
     found = AutoAttack(epsilon=0.2).perturb(lambda x: x.flatten(1) @ weight, images, labels, generator=random)
-    AutoAttack(version="rand").perturb(lambda x: x.flatten(1) @ weight, images, labels)
+    [(library, options)] = asked
     assert torch.equal(found, images + 0.01)
-    (library, options), (_, others) = asked
     few = {"version": "custom", "attacks": ["apgd-ce", "fab-t", "square"]}
     about = {"norm": "Linf", "device": "cpu"}
     assert options == about | {"eps": 0.2, "seed": 7} | (few if classes <= 3 else {"version": "standard"})
-    assert others == about | {"eps": 0.01, "seed": 0} | (few if classes <= 3 else {"version": "rand"})
+    refused = pytest.raises(NesbsError, match="version rand needs four classes or more, found [23]: use standard")
+    with refused if classes <= 3 else contextlib.nullcontext():
+        AutoAttack(version="rand").perturb(lambda x: x.flatten(1) @ weight, images, labels)
+        assert asked[1][1] == about | {"eps": 0.01, "seed": 0, "version": "rand"}
     assert library.apgd_targeted.n_target_classes == library.fab.n_target_classes == targets
 
 
@@ -398,10 +401,31 @@ def test_a_network_is_frozen_and_let_go():
     assert torch.equal(network[1].running_mean, statistics)
 
 
+@pytest.mark.parametrize("attack", [Fgsm(), Pgd(steps=1), CarliniWagner(steps=1), AutoAttack()])
+@pytest.mark.parametrize("images", [torch.full((1, 1, 8, 8), 200, dtype=torch.uint8), torch.full((1, 1, 8, 8), 1.5),
+                                    torch.full((1, 1, 8, 8), torch.nan)])  # fmt: skip
+def test_images_that_are_no_floats_from_0_to_1_are_refused(attack, images):
+    with pytest.raises(NesbsError, match="images must be floats from 0 to 1: divide bytes by 255"):
+        attack.perturb(small_network(), images, torch.zeros(1, dtype=torch.long))
+
+
+def test_pgd_of_another_size_moves_though_it_had_none():
+    assert Pgd(epsilon=0).at(0.5).step_size == Pgd().at(0.5).step_size == pytest.approx(0.4)
+
+
+def test_cw_leaves_an_image_that_is_wrong_by_a_small_lead(random):
+    model, images, *_ = linear_case(random)
+    lead = (model(images)[:, 0] - model(images)[:, 1]).abs().detach()
+    wrong = 1 - model(images).argmax(1)  # another class than the network's
+    attack = CarliniWagner(confidence=float(lead.max()) + 0.1, rule="bisect", learning_rate=0.05)
+    assert torch.equal(attack.perturb(model, images, wrong), images)
+
+
 def test_settings_that_make_no_sense_are_refused():
     for attack, wrong, message in (
         (Fgsm, {"epsilon": -0.1}, "epsilon: input should be greater than or equal to 0"),
         (Pgd, {"step": 3}, "unknown setting step: did you mean steps?"),
+        (Pgd, {"step_size": 0}, "step_size: input should be greater than 0"),
         (CarliniWagner, {"c_low": 20}, "c_low must not be above c_high"),
         (CarliniWagner, {"rule": "guess"}, "rule: input should be 'grow' or 'bisect'"),
     ):

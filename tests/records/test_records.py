@@ -214,6 +214,8 @@ def test_a_recipe_for_showing_has_defaults_for_what_cannot_be_read():
     assert (recipe.seed, recipe.members.cells) == (3, 5)
     assert recipe == Recipe.of({"seed": 3, "members": {"cells": 5}})
     assert Recipe.lenient({"sampler": {"name": "svgd-rd", "delta": [[]]}}).sampler == Recipe().sampler
+    assert Recipe.lenient({"supernet": {"epochs": 7, "colour_jitter": [2, 2, 0, 0]}}).supernet.epochs == 7
+    assert Recipe.lenient({"sampler": {"name": "uniform", "delta": "x"}}).sampler.name == "uniform"
     assert Recipe.lenient({"sampler": {"delta": {"a": 1}}, "data": {"size": {"b": {}}}}) == Recipe()
 
 

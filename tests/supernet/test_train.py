@@ -19,8 +19,8 @@ from nesbs.supernet import (
     fair_group,
     train_supernet,
 )
-from nesbs.supernet.train import supernet_training
-from nesbs.training import Epoch, train
+from nesbs.supernet.train import draw_epochs, supernet_training
+from nesbs.training import Epoch, side_by_side, train
 
 SMALL = {"cells": 3, "channels": 2, "batch_size": 16, "crop": 1}
 
@@ -38,6 +38,25 @@ def used_names(space, supernet, architecture):
                     prefix = f"{path}.edges.{target}_{source}.{op}."
                     names |= {name for name in everything if name.startswith(prefix)}
     return names
+
+
+@pytest.mark.parametrize("paths", ["one", "fair"])
+def test_every_step_trains_the_group_that_was_drawn_for_it(paths, noise, monkeypatch):
+    settings = SupernetSettings.of({**SMALL, "cells": 1, "epochs": 2, "paths": paths})
+    supernet = build_supernet(toy_edges(), noise.search_train, settings, seed=0)
+    drawn = draw_epochs(supernet.space, noise.search_train, settings, seed=0)
+    seen, losses, cross_entropy = [], [], F.cross_entropy
+
+    def kept(*arguments, **options):
+        losses.append(cross_entropy(*arguments, **options))
+        return losses[-1]
+
+    monkeypatch.setattr(F, "cross_entropy", kept)
+    supernet.register_forward_hook(lambda _, given, __: seen.append(given[1]))
+    [means] = side_by_side([supernet_training(supernet, noise.search_train, settings, drawn, seed=0)])
+    assert drawn[0] != drawn[1]
+    assert seen == [path for epoch in drawn for group in epoch for path in group]
+    assert means == pytest.approx(torch.stack(losses).detach().view(2, -1).mean(1).tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("make", SPACES)

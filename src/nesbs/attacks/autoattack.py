@@ -45,9 +45,12 @@ class AutoAttack(Settings):
             return images.clone()
         classes = logits.shape[1]
         seed = 0 if generator is None else generator.initial_seed() % 2**31
-        small = classes <= 3
         choice: dict[str, Any] = {"version": self.version}
-        if small:
+        if classes <= 3:
+            if self.version != "standard":
+                raise NesbsError(
+                    f"autoattack's version {self.version} needs four classes or more, found {classes}: use standard"
+                )
             choice = {"version": "custom", "attacks": ["apgd-ce", "fab-t", "square"]}
         attack = library.AutoAttack(
             model, norm="Linf", eps=self.epsilon, seed=seed, device=str(images.device), **choice

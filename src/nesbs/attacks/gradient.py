@@ -32,7 +32,7 @@ def differentiate(function: Callable[[Tensor], tuple[Tensor, Extra]], point: Ten
 
 
 def check_batch(model: Model, images: Tensor, labels: Tensor) -> None:
-    """Raise where an attack is given no network, no batch of images, or not a label for each of them."""
+    """Raise where an attack is given no network, no batch of images in [0, 1], or not a label for each of them."""
     expect(model, Callable, "model must be a function of images, such as a network")  # type: ignore[arg-type]
     expect(images, Tensor, "images must be a tensor (batch, channels, height, width) in [0, 1]")
     expect(labels, Tensor, "labels must be a tensor (batch,) of whole numbers")
@@ -41,6 +41,8 @@ def check_batch(model: Model, images: Tensor, labels: Tensor) -> None:
         raise NesbsError(
             f"images must be (batch, channels, height, width), labels must be (batch,) int64, found {found}"
         )
+    if not images.is_floating_point() or not bool(((images >= 0) & (images <= 1)).all()):
+        raise NesbsError("images must be floats from 0 to 1: divide bytes by 255")
 
 
 def loss_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:

@@ -26,17 +26,18 @@ class Pgd(Settings):
     name: ClassVar[str] = "pgd"
 
     epsilon: float = Field(0.01, ge=0, le=1, description="largest change of a pixel; paper: 0.01")
-    step_size: float = Field(0.008, ge=0, le=1, description="change of a pixel in a step; paper: 0.008")
+    step_size: float = Field(0.008, gt=0, le=1, description="change of a pixel in a step; paper: 0.008")
     steps: int = Field(40, ge=1, le=MAX_STEPS, description="paper: 40")
     random_start: bool = Field(False, description="begin at a random place of the ball")
 
     def at(self, epsilon: float) -> Pgd:
-        """The same attack of another size, its steps in proportion.
+        """The same attack of another size, its steps in proportion; where it has none, in that of the paper's.
 
         >>> Pgd(epsilon=0.25, step_size=0.125).at(0.5).step_size
         0.25
         """
-        share = self.step_size / self.epsilon if self.epsilon > 0 else 0.0
+        asked = self if self.epsilon > 0 else Pgd()
+        share = asked.step_size / asked.epsilon
         return self.model_copy(update={"epsilon": epsilon, "step_size": min(1.0, share * epsilon)})
 
     def perturb(

@@ -51,8 +51,9 @@ class Recipe(Settings):
             try:
                 return cls.model_validate(left)
             except ValidationError as error:
-                for entry in error.errors():
-                    _remove(left, entry["loc"])
+                # All places first: a setting that has several complaints is taken out once.
+                for place in {_place(left, entry["loc"]) for entry in error.errors()}:
+                    _remove(left, place)
 
     def to_yaml(self) -> str:
         """The recipe with every default written out."""
@@ -97,14 +98,20 @@ class Recipe(Settings):
         return [key for key in mine if mine[key] != others[key]]
 
 
-def _remove(values: dict[str, Any], location: tuple[int | str, ...]) -> None:
-    """Take a setting out of nested sections; a location may continue into a setting's own value."""
+def _place(values: dict[str, Any], location: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The sections and the name of a setting; a location may continue into a setting's own value."""
     first, *rest = location or (next(iter(values)),)  # settings that do not go together: one after the other
     inner = values.get(str(first))
-    if rest and isinstance(inner, dict) and rest[0] in inner:
-        _remove(inner, tuple(rest))
-    else:
-        values.pop(str(first), None)
+    within = rest and isinstance(inner, dict) and rest[0] in inner
+    return (str(first), *(_place(inner, tuple(rest)) if within and inner else ()))
+
+
+def _remove(values: dict[str, Any], place: tuple[str, ...]) -> None:
+    """Take a setting out of nested sections."""
+    *sections, name = place
+    for section in sections:
+        values = values.get(section, {})  # one that was taken out as a whole has nothing left
+    values.pop(name, None)
 
 
 class _Loader(yaml.SafeLoader):
