@@ -48,6 +48,9 @@ def test_the_help_lists_the_names_in_plain_text(capsys):
         (["fig-deltas"], "did you mean fig-delta?"),
         (["table1", "--scale", "papers"], "--scale: did you mean paper?"),
         (["table1", "--draw"], "leave --draw out"),
+        (["fig-delta", "--draw", "--seed", "9"], "--set and --seed have no effect on it"),
+        (["table1", "--draw", "--set", "members.epochs=1"], "--set and --seed have no effect on it"),
+        (["fig-delta", "--set", "members.epochs=1"], "fig-delta has no recipe: --set has no effect on it"),
         (["table1", "--set", "members.epoch=1"], "did you mean members.epochs?"),
         (["table1", "--scale", "hour"], "data set cifar10 needs data.root"),
         (["table3", "--scale", "hour"], "Give --set data.root=FOLDER; --scale smoke needs no data"),
@@ -120,6 +123,14 @@ def test_parts_without_data_are_left_out(tmp_path):
     assert [label for label, _, _ in work.parts()] == ["CIFAR-10"]
     assert "nowhere" in work.record.left_out["CIFAR-100"]
     assert "CIFAR-100, on which the search is made, is not there" in work.record.left_out["ImageNet16-120"]
+    work.save_part("CIFAR-10", runs=work.place(work.recipe(part)).name, data="fashion-mini")
+    work.save(complete=True)
+    work.begin()
+    assert work.record.complete
+    found = scale.model_copy(update={"parts": {**parts, "CIFAR-100": part}})  # its data are there now
+    again = Work(one.model_copy(update={"scales": {"smoke": found}}), "smoke", tmp_path / "out")
+    again.begin()
+    assert not again.record.complete
 
 
 def test_the_full_setting_states_its_cost_first(tmp_path, monkeypatch, capsys):

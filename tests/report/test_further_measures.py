@@ -91,6 +91,14 @@ def test_calibration_before_and_after(metrics: dict[str, Any]) -> None:
     assert table[1] == ["Ensemble", "0.91 and 0.95", "0.5000", "0.4500", "0.2500", "0.2400", "0.0400", "0.0200"]
     assert [row[0] for row in table[1:]] == ["Ensemble", "Member 1", "Member 2"]
     assert "on one half of the 2,500 test images and used on the other" in plain(page)
+    text = plain(page_of({**metrics, "measured_on": "search_valid"}))
+    assert "on one half of the 2,500 held-out training images and used on the other" in text
+    assert "has an error on held-out training images of" in text
+    assert "these test images" not in text
+    assert "choice of test images" not in text
+    own = render(RunFiles(metrics=metrics, recipe={"members": {"images": "search_train"}}))
+    for page, said in ((page_of(metrics), True), (own, False)):
+        assert ("the members learned from every training image" in plain(page)) == said
     metrics["ensemble"]["temperature"].update({"fitted_on": "search_valid", "images": 1800})
     metrics["ensemble"]["temperature"]["ensemble"]["temperatures"] = [1.5]
     page = page_of(metrics)

@@ -139,14 +139,16 @@ def test_the_command_writes_every_page(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_what_cannot_be_shown_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    run = save(tmp_path / "run", hand_made())
+    run, other = (save(tmp_path / name, hand_made()) for name in ("run", "other"))
     files.write_json(tmp_path / "c" / "comparison.json", comparison())
     for runs, out, words in (
         ([run, tmp_path / "nowhere"], None, "nowhere is not a run"),
         ([run, tmp_path / "c"], None, "is a comparison, which has a page of its own"),
         ([run], tmp_path / "x.html", "--out names the page of several runs"),
-        ([run, run], tmp_path, "is a folder: name a file"),
-        ([run, run], tmp_path / "x.txt", "writes a page, such as .*x.html, found .*x.txt"),
+        ([run, other], tmp_path, "is a folder: name a file"),
+        ([run, other], tmp_path / "x.txt", "writes a page, such as .*x.html, found .*x.txt"),
+        ([run, other], other / "report.html", "is the page of one of these runs: name another file"),
+        ([run, other, other / ".." / "run"], None, "a run is named twice"),
     ):
         with pytest.raises(NesbsError, match=words):
             write_reports(runs, out)

@@ -114,6 +114,16 @@ def test_a_comparison_is_told_by_seed(tmp_path, capsys):
     assert comparison_status(tmp_path)[0] == {"seed-0": ("urs",), "seed-1": ()}
     assert call("status", tmp_path) == 0
     assert "seed-0    urs\nseed-1    –\nno process" in capsys.readouterr().out
+    (tmp_path / "comparison.json").write_text("{}")  # of an earlier command, before a seed was added
+    assert comparison_status(tmp_path)[1] == "no process is at work; the same command resumes"
+    (tmp_path / "seed-1" / "rivals").mkdir()
+    (tmp_path / "seed-1" / "rivals" / "urs.json").write_text("{}")
+    assert comparison_status(tmp_path)[1] == "finished; no process is at work"
+    (tmp_path / "seed-1").rename(tmp_path / "seed-1234567")
+    assert call("status", tmp_path) == 0
+    assert "seed-0        urs\nseed-1234567  urs\n" in capsys.readouterr().out
+    (tmp_path / "seed-1234567").rename(tmp_path / "seed-1")
+    (tmp_path / "seed-1" / "rivals" / "urs.json").unlink()
     (tmp_path / "seed-1" / "curves.json").write_text('{"urs 2 4 None None": null, "urs 2 8 None None": {}}')
     (tmp_path / "seed-1" / "curves-2.json").write_text('{"urs 2 4 None None": null}')
     assert comparison_status(tmp_path)[0] == {"seed-0": ("urs",), "seed-1": ("3 points of curves",)}

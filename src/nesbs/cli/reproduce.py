@@ -68,10 +68,15 @@ def reproduce(
     if name != "all" and name not in NAMES:
         raise NesbsError(f"unknown name {name}: {did_you_mean(name, [*NAMES, 'all'])}")
     chosen = [experiment(each) for each in (NAMES if name == "all" else (name,))]
+    if changes and chosen[0].kind == "gaussians" and len(chosen) == 1:
+        raise NesbsError(f"{name} has no recipe: --set has no effect on it")
+    if draw_only and (changes or common.seed is not None):
+        raise NesbsError("--draw draws what the record has: --set and --seed have no effect on it")
     if scale == "paper" and not draw_only:
         _confirm_cost(chosen, tuple(changes or ()), yes=yes)
     for each in chosen:
-        work = Work(each, scale, out, tuple(changes or ()), common.seed, common.chosen_device())
+        own = () if each.kind == "gaussians" else tuple(changes or ())  # it has no recipe to change
+        work = Work(each, scale, out, own, common.seed, common.chosen_device())
         _one(work, draw_only=draw_only, common=common)
 
 

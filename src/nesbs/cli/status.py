@@ -36,7 +36,8 @@ def status(
     elif is_comparison(run):
         measured, process = comparison_status(run)
         rows = [(seed, ", ".join(methods) or formats.NOTHING) for seed, methods in measured.items()]
-        common.print(Table(("Seed", "Measured"), rows).as_text("<10", "<20"), process)
+        width = max(8, *map(len, measured)) + 2
+        common.print(Table(("Seed", "Measured"), rows).as_text(f"<{width}", "<20"), process)
     else:
         state = run_status(run)
         common.print(status_as_text(state), state.process)

@@ -30,6 +30,11 @@ def write_reports(runs: Sequence[Path], out: Path | None = None) -> list[Path]:
     if out is not None and len(runs) == 1:
         raise NesbsError("--out names the page of several runs side by side: one run's is report.html in its folder")
     page = out or SIDE_BY_SIDE
+    places = [folder.resolve() for folder in runs]
+    if len(set(places)) < len(places):
+        raise NesbsError("a run is named twice: as one more seed it would make intervals too narrow")
+    if len(runs) > 1 and page.resolve() in {place / "report.html" for place in places}:
+        raise NesbsError(f"--out {page} is the page of one of these runs: name another file")
     if len(runs) > 1 and page.is_dir():
         raise NesbsError(f"--out {page} is a folder: name a file, such as {page / SIDE_BY_SIDE}")
     if page.suffix.lower() not in (".html", ".htm"):

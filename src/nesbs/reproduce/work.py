@@ -104,12 +104,15 @@ class Work:
                 "another folder with --out"
             )
         record = self._without_old_parts(record)
+        left_out = self._left_out()
+        if record.complete and set(self.scale.parts) - set(record.parts or {}) - set(left_out):
+            record = record.replace(complete=None)  # data that were missing are there now
         here = {"torch": torch.__version__, "device": device_name(self.device)}
         if record.complete:  # what it was made on stays, wherever it is looked at
             here = {}
         elif record.started is None:
             here["started"] = datetime.date.today().isoformat()
-        self.record = record.replace(left_out=self._left_out(), parts=record.parts or {}, **here)
+        self.record = record.replace(left_out=left_out, parts=record.parts or {}, **here)
         if not (self.out / MARK).is_file():
             files.write_json(self.out / MARK, {"nesbs": __version__})
         self.save()

@@ -60,7 +60,8 @@ def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
     """Return what is measured under each seed of a comparison, and whether a process is at work on it."""
     records = ComparisonRecords.read(folder)
     measured = {seed: (*_methods(folder / seed), *_points(folder / seed)) for seed in records.seeds}
-    finished = records.comparison is not None or records.curves is not None
+    measured_alike = len({frozenset(names) for names in measured.values()}) <= 1  # else seeds or methods were added
+    finished = records.curves is not None or (records.comparison is not None and measured_alike)
     return measured, process_in_words(folder, finished=finished)
 
 
