@@ -13,7 +13,7 @@ from nesbs.reproduce.cost import statement
 from nesbs.reproduce.drawing import write
 from nesbs.reproduce.running import run
 from nesbs.reproduce.spec import NAMES, SCALES, Experiment, ScaleName, experiment
-from nesbs.reproduce.work import Work
+from nesbs.reproduce.work import Work, of_the_experiment
 
 DEFAULT = Path("nesbs-reproduce")
 
@@ -68,9 +68,10 @@ def reproduce(
     if name != "all" and name not in NAMES:
         raise NesbsError(f"unknown name {name}: {did_you_mean(name, [*NAMES, 'all'])}")
     chosen = [experiment(each) for each in (NAMES if name == "all" else (name,))]
-    if changes and chosen[0].kind == "gaussians" and len(chosen) == 1:
+    changed = of_the_experiment(changes or ())
+    if changed and len(chosen) == 1 and chosen[0].kind == "gaussians":
         raise NesbsError(f"{name} has no recipe: --set has no effect on it")
-    if draw_only and (changes or common.seed is not None):
+    if draw_only and (changed or common.seed is not None):
         raise NesbsError("--draw draws what the record has: --set and --seed have no effect on it")
     if scale == "paper" and not draw_only:
         _confirm_cost(chosen, tuple(changes or ()), yes=yes)

@@ -89,13 +89,13 @@ class Work:
 
     def begin(self) -> None:
         """Take the folder, or resume in it; raise where it was made by another command."""
-        changes = _of_the_experiment(self.changes)
+        changes = of_the_experiment(self.changes)
         asked = Asked(name=self.experiment.name, scale=self.scale_name, set=changes, seed=self.seed)
         record = ExperimentRecord.find(self.folder)
         if record is None or not (record.parts or record.gaussians):  # nothing is measured: not bound to a command
             record = ExperimentRecord(asked=asked, seconds=record and record.seconds)
         earlier = record.asked or Asked()
-        earlier = earlier.replace(set=_of_the_experiment(earlier.set or ()))  # older versions kept them
+        earlier = earlier.replace(set=of_the_experiment(earlier.set or ()))  # older versions kept them
         if earlier != asked:
             options = [f"--set {change}" for change in earlier.set or ()]
             options += [] if earlier.seed is None else [f"--seed {earlier.seed}"]
@@ -238,6 +238,6 @@ class Work:
         return missing
 
 
-def _of_the_experiment(changes: Sequence[str]) -> tuple[str, ...]:
+def of_the_experiment(changes: Sequence[str]) -> tuple[str, ...]:
     """The changes of settings that change what is made."""
     return tuple(change for change in changes if change.partition("=")[0] not in OF_THE_MACHINE)
