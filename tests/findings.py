@@ -383,7 +383,7 @@ def less_error(name: str, other: str) -> str:
 
 
 def seed_by_seed() -> str:
-    """A table of the paper's method at two depths and of ours: errors, true accuracies, order of the posterior."""
+    """A table of the paper's method at two depths and of ours: errors, choices' accuracies, order of the posterior."""
     shallow, deep = orders_by_depth()
     seeds = sorted(_errors("nesbs"))
     rows = [

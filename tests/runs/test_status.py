@@ -115,7 +115,8 @@ def test_a_comparison_is_told_by_seed(tmp_path, capsys):
     assert call("status", tmp_path) == 0
     assert "seed-0    urs\nseed-1    –\nno process" in capsys.readouterr().out
     (tmp_path / "comparison.json").write_text("{}")  # of an earlier command, before a seed was added
-    assert comparison_status(tmp_path)[1] == "no process is at work; the same command resumes"
+    more = "not every seed has every method: a command that asks for more resumes"
+    assert comparison_status(tmp_path)[1] == f"no process is at work; {more}"
     (tmp_path / "seed-1" / "rivals").mkdir()
     (tmp_path / "seed-1" / "rivals" / "urs.json").write_text("{}")
     assert comparison_status(tmp_path)[1] == "finished; no process is at work"

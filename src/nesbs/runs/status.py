@@ -60,9 +60,14 @@ def comparison_status(folder: Path) -> tuple[dict[str, tuple[str, ...]], str]:
     """Return what is measured under each seed of a comparison, and whether a process is at work on it."""
     records = ComparisonRecords.read(folder)
     measured = {seed: (*_methods(folder / seed), *_points(folder / seed)) for seed in records.seeds}
-    measured_alike = len({frozenset(names) for names in measured.values()}) <= 1  # else seeds or methods were added
-    finished = records.curves is not None or (records.comparison is not None and measured_alike)
-    return measured, process_in_words(folder, finished=finished)
+    if records.curves is not None:
+        return measured, process_in_words(folder, finished=True)
+    if records.comparison is None:
+        return measured, process_in_words(folder, finished=False)
+    # Seeds or methods may have been added to a comparison that was whole, or one been made of a part of it.
+    alike = len({frozenset(names) for names in measured.values()}) == 1
+    more = "not every seed has every method: a command that asks for more resumes"
+    return measured, process_in_words(folder, finished=alike, resumes=more)
 
 
 def _methods(run: Path) -> list[str]:
